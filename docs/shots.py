@@ -25,8 +25,9 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from vicinal import AnchoredLocalClassifier, AutoClassifier
-from vicinal.inspection import candidate_models, compare, explain
-from vicinal.report import ComparisonReport, ExplanationReport, ExplorerReport, ModelReport
+from vicinal.inspection import compare, explain
+from vicinal.inspection.candidates import candidate_models
+from vicinal.report import ExplorerReport, ModelReport, write_html
 from vicinal.serve import create_app
 from vicinal.table import TableEncoder
 
@@ -51,7 +52,7 @@ COLOURS = 160
 
 
 def adult():
-    """Return the first rows of adult as a frame of words and numbers, and the classes."""
+    """Return the first rows of adult as a frame, and the classes."""
     data = load_dataset("adult")
     columns = {}
     for j, name in enumerate(data.feature_names):
@@ -62,8 +63,8 @@ def adult():
     return pl.DataFrame(columns).drop(DROPPED), pl.Series(y).to_numpy().astype(str)
 
 
-def comparison_page(X, y):
-    """Return the report of a comparison."""
+def comparison_page(X, y, path):
+    """Write the report of a comparison."""
     candidates = candidate_models("classification", random_state=0)
     board = compare({name: candidates[name] for name in MODELS}, X, y, encoder=TableEncoder())
     best = board.entries[0]
@@ -78,24 +79,25 @@ def comparison_page(X, y):
         unseen=unseen,
         seen=train,
     )
-    return ComparisonReport(board, "Adult: who earns more than 50K?", detail=detail)
+    return write_html(board, path, title="Adult: who earns more than 50K?", detail=detail)
 
 
-def explanation_page(X, y):
-    """Return the reasons of a mixture for one row."""
+def explanation_page(X, y, path):
+    """Write the explanation of one row by AutoClassifier."""
     model = AutoClassifier(random_state=0).fit(X[:N_TRAIN], y[:N_TRAIN])
-    return ExplanationReport(explain(model, X[N_TRAIN], background=X[:60]), "Why this answer?")
+    found = explain(model, X[N_TRAIN], background=X[:60])
+    return write_html(found, path, title="Why this prediction?")
 
 
-def explorer_page(X, y):
-    """Return a page that computes an anchored model by itself."""
+def explorer_page(X, y, path):
+    """Write a page that computes an anchored model in the browser."""
     anchored = AnchoredLocalClassifier(64, n_neighbors=160, alpha=1.0, random_state=0)
     model = make_pipeline(TableEncoder(), anchored).fit(X[:N_TRAIN], y[:N_TRAIN])
-    return ExplorerReport(model, X[N_TRAIN:], y[N_TRAIN:], title="Adult, to play with")
+    return write_html(ExplorerReport(model, X[N_TRAIN:], y[N_TRAIN:], title="Adult"), path)
 
 
 def served_app(X, y):
-    """Return the application of a served mixture."""
+    """Return the application of a served AutoClassifier."""
     model = AutoClassifier(max_fit_time=30, random_state=0)
     model.fit(X[:N_TRAIN].to_pandas(), y[:N_TRAIN])
     return create_app(model, name="adult", table=X[N_TRAIN:].to_pandas(), y=y[N_TRAIN:])
@@ -157,21 +159,21 @@ def main():
     driver = browser()
     with tempfile.TemporaryDirectory() as folder:
 
-        def written(name, page):
-            return page.write_html(Path(folder) / f"{name}.html").as_uri()
+        def written(name, write):
+            return write(X, y, Path(folder) / f"{name}.html").as_uri()
 
         try:
             if "comparison" in groups:
-                report = written("report", comparison_page(X, y))
+                report = written("report", comparison_page)
                 shoot(driver, report, "report", DESK, 1420)
                 shoot(driver, report, "report_columns", DESK, 1500, "#importance")
                 shoot(driver, report, "report_phone", PHONE, 1400)
             if "explain" in groups:
-                why = written("explain", explanation_page(X, y))
+                why = written("explain", explanation_page)
                 shoot(driver, why, "explain", DESK, 1050)
                 shoot(driver, why, "explain_phone", PHONE, 1100)
             if "explorer" in groups:
-                explorer = written("explorer", explorer_page(X, y))
+                explorer = written("explorer", explorer_page)
                 shoot(driver, explorer, "explorer", DESK, 1000)
                 shoot(driver, explorer, "explorer_phone", PHONE, 1100)
             if "serve" in groups:

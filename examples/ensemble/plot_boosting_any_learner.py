@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal.ensemble import FunctionalGradientBoostingRegressor
-from vicinal.inspection import BoostingCurveDisplay
+from vicinal.inspection import TrainingCurveDisplay
 
 X, y = make_friedman1(n_samples=1200, noise=1.0, random_state=0)
 X_train, y_train, X_test, y_test = X[:500], y[:500], X[500:], y[500:]
@@ -39,7 +39,7 @@ figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 for name, learner in learners.items():
     model = FunctionalGradientBoostingRegressor(learner, n_estimators=80, random_state=0)
     model.fit(X_train, y_train)
-    display = BoostingCurveDisplay.from_estimator(model, X_test, y_test, ax=ax)
+    display = TrainingCurveDisplay.from_estimator(model, X_test, y_test, ax=ax)
     display.lines_["given rows"].set_label(name)
 ax.axhline(1.0, color="grey", linestyle=":", label="noise")
 ax.set(title="Boosting of four learners", ylim=(0, 15))

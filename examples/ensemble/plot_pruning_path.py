@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import plot_tree
 
 from vicinal.ensemble import PrunedTreeClassifier
-from vicinal.inspection import PruningPathDisplay
+from vicinal.inspection import SelectionCurveDisplay
 
 data = load_breast_cancer()
 model = PrunedTreeClassifier(random_state=0).fit(data.data, data.target)
@@ -25,7 +25,7 @@ model = PrunedTreeClassifier(random_state=0).fit(data.data, data.target)
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(13, 4.6), width_ratios=(1, 1.9), layout="constrained"
 )
-PruningPathDisplay.from_estimator(model, ax=left)
+SelectionCurveDisplay.from_estimator(model, ax=left)
 left.set_title("the choice")
 plot_tree(
     model.tree_,

@@ -12,7 +12,7 @@ rows out. Every part of the answer can be looked at.
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
-from vicinal.inspection import LocalChoiceDisplay
+from vicinal.inspection import SelectionCurveDisplay
 from vicinal.local import LocalClassifier
 
 data = load_breast_cancer()
@@ -21,7 +21,7 @@ model = LocalClassifier(random_state=0).fit(X, y)
 print(f"{model.n_neighbors_} neighbours, alpha = {model.alpha_:g}")
 print(f"leave-one-out error {model.loo_score_:.3f}")
 print(f"error of fresh rows {1.0 - model.score(X_test, y_test):.3f}")
-LocalChoiceDisplay.from_estimator(model)
+SelectionCurveDisplay.from_estimator(model)
 
 # %%
 # The reasons for one row

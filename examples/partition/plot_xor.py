@@ -29,12 +29,12 @@ print(f"surrogate: {np.sum(steps > 0)} of {len(steps)} block steps raise the obj
 # ----------------------------------------
 import matplotlib.pyplot as plt
 
-from vicinal.inspection import PartitionHistoryDisplay, PartitionRegionsDisplay
+from vicinal.inspection import PartitionRegionsDisplay, TrainingCurveDisplay
 
 fig, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
-PartitionHistoryDisplay.from_estimator(hard, ax=axes[0])
+TrainingCurveDisplay.from_estimator(hard, ax=axes[0])
 axes[0].set_title("hard cascade, 12 starts")
-PartitionHistoryDisplay.from_estimator(surrogate, ax=axes[1])
+TrainingCurveDisplay.from_estimator(surrogate, ax=axes[1])
 axes[1].set(title="global surrogate, 12 starts", xscale="log")
 PartitionRegionsDisplay.from_estimator(surrogate, X, y, ax=axes[2])
 axes[2].set_title("gate and regions of the surrogate")

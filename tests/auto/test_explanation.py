@@ -131,7 +131,7 @@ def test_explanations_compare_with_training_rows():
     assert own["columns"].rows == given["columns"].rows
     # A counterfactual takes a search, so it is computed only for a given target.
     keys = [section.key for section in explain(model, X[:1], target=y.max()).sections]
-    assert "surface" in keys
+    assert "counterfactual" in keys
     assert "surface" not in [section.key for section in own.sections]
 
 
@@ -142,7 +142,7 @@ def test_explanations_of_global_models_compare_with_a_sample():
     model = AutoClassifier(["linear"], random_state=0).fit(X, y)
     assert len(model.background(X[:1])) == 200
     explanation = explain(model, X[:1], target=y.max())
-    assert {"columns", "surface"} <= {section.key for section in explanation.sections}
+    assert {"columns", "counterfactual"} <= {section.key for section in explanation.sections}
 
 
 def test_neighbours_in_learned_coordinates_are_listed():

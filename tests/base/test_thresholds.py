@@ -76,5 +76,5 @@ def test_explanations_are_about_the_prediction_of_the_threshold(table):
     found = explain(with_threshold(model, "yes", 0.1), row, background=X)
     assert found.model == "LogisticRegression"
     assert found.prediction == "yes"
-    change = np.array(list(found["surface"].values["counterfactual"].values()))
+    change = np.array(list(found["counterfactual"].values["counterfactual"].values()))
     assert 0.05 < model.predict_proba([change])[0, 1] < 0.1

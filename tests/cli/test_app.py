@@ -140,7 +140,7 @@ def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path
     assert finished.items() <= after.items()
 
 
-def test_what_is_unfinished_is_said_before_a_model_is_named_or_saved(
+def test_what_is_unfinished_is_printed_before_a_model_is_named_or_saved(
     csv, tmp_path, monkeypatch, capsys
 ):
     costs = {"most frequent class": 0.1, "logistic regression": 0.2, "random forest": 10**6}
@@ -167,22 +167,22 @@ def test_what_is_unfinished_is_said_before_a_model_is_named_or_saved(
 def test_predictions_are_those_of_the_model_in_python(model, csv, table, tmp_path):
     from vicinal.io import load
 
-    out = tmp_path / "answers.csv"
+    out = tmp_path / "predictions.csv"
     assert run(["predict", str(model), str(csv), "--proba", "--out", str(out)]) == 0
-    answers = pl.read_csv(out)
-    assert answers.columns == ["prediction", "P(high)", "P(low)"]
+    predictions = pl.read_csv(out)
+    assert predictions.columns == ["prediction", "P(high)", "P(low)"]
     fitted = load(model)
-    assert answers["prediction"].to_list() == fitted.predict(table).tolist()
+    assert predictions["prediction"].to_list() == fitted.predict(table).tolist()
     np.testing.assert_allclose(
-        answers.select("P(high)", "P(low)").to_numpy(), fitted.predict_proba(table), rtol=1e-12
+        predictions.select("P(high)", "P(low)").to_numpy(), fitted.predict_proba(table), rtol=1e-12
     )
 
 
 def test_dates_and_texts_survive_the_model_file(tmp_path, capsys):
-    words = ["dry red wine", "sweet white wine", "hot green tea", "iced black tea"]
+    texts = ["dry red wine", "sweet white wine", "hot green tea", "iced black tea"]
     table = pl.DataFrame(
         {
-            "note": [f"{words[i % 4]} of shelf {i}" for i in range(80)],
+            "note": [f"{texts[i % 4]} of box {i}" for i in range(80)],
             "day": pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 3, 20), eager=True),
             "price": np.linspace(1, 9, 80),
             "kind": ["wine" if i % 4 < 2 else "tea" for i in range(80)],
@@ -192,12 +192,12 @@ def test_dates_and_texts_survive_the_model_file(tmp_path, capsys):
     table.write_csv(csv)
     arguments = ["fit", str(csv), "-t", "kind", "-m", "logistic", "--out", str(model)]
     assert run(arguments) == 0
-    said = capsys.readouterr().err
-    assert "free text as 10 latent columns: 'note'" in said
-    assert "dates as parts of the calendar and a count of days: 'day'" in said
+    printed = capsys.readouterr().err
+    assert "free text as 10 latent columns: 'note'" in printed
+    assert "dates as parts of the calendar and a count of days: 'day'" in printed
     assert run(["predict", str(model), str(csv)]) == 0
-    answers = capsys.readouterr().out.splitlines()[1:]
-    assert np.mean(np.array(answers) == table["kind"].to_numpy()) > 0.9
+    predictions = capsys.readouterr().out.splitlines()[1:]
+    assert np.mean(np.array(predictions) == table["kind"].to_numpy()) > 0.9
 
 
 def test_labels_that_a_spreadsheet_would_run_are_written_as_text(tmp_path, capsys):
@@ -207,8 +207,8 @@ def test_labels_that_a_spreadsheet_would_run_are_written_as_text(tmp_path, capsy
     csv, model, out = (str(tmp_path / name) for name in ("rows.csv", "m.vicinal", "out.csv"))
     assert run(["fit", csv, "-t", "kind", "-m", "tree", "--out", model]) == 0
     assert run(["predict", model, csv, "--proba", "--out", out]) == 0
-    answers = pl.read_csv(out)
-    assert answers["prediction"].to_list() == ["'" + labels[0], "'" + labels[1], labels[2]] * 8
+    predictions = pl.read_csv(out)
+    assert predictions["prediction"].to_list() == ["'" + labels[0], "'" + labels[1], labels[2]] * 8
     capsys.readouterr()
     assert run(["predict", model, csv]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("'=cmd")
@@ -263,14 +263,14 @@ def test_prediction_needs_the_columns_of_the_fit_but_not_the_target(model, table
     assert run(["predict", str(model), str(tmp_path / "new.parquet")]) == 0
     capsys.readouterr()
     table.drop("age").write_csv(tmp_path / "narrow.csv")
-    out = tmp_path / "answers.csv"
+    out = tmp_path / "predictions.csv"
     assert run(["predict", str(model), str(tmp_path / "narrow.csv"), "--out", str(out)]) == 2
     assert "lacks the column 'age'" in capsys.readouterr().err
     assert not out.exists()
 
 
 def test_failed_prediction_leaves_the_old_file(model, csv, tmp_path, monkeypatch):
-    out = tmp_path / "answers.csv"
+    out = tmp_path / "predictions.csv"
     out.write_text("old")
 
     def full_disk(*args):
@@ -294,21 +294,21 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert run(["explain", str(model), str(csv), "--row", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["row"]) == {"age", "city"}
-    assert found["sections"]["surface"]["title"] in text
+    assert found["sections"]["counterfactual"]["title"] in text
     assert run(["explain", str(model), str(csv), "--row", "3", "--quick"]) == 0
     assert text.startswith(capsys.readouterr().out.rstrip())
     assert run(["explain", str(model), str(csv), "--row", "3", "--fixed", "age", "--json"]) == 0
-    change = json.loads(capsys.readouterr().out)["sections"]["surface"]
+    change = json.loads(capsys.readouterr().out)["sections"]["counterfactual"]
     assert {line["column"] for line in change["table"]} <= {"city"}
-    said = found["prediction"]
-    other = next(label for label in found["probabilities"] if label != said)
+    printed = found["prediction"]
+    other = next(label for label in found["probabilities"] if label != printed)
     assert run(["explain", str(model), str(csv), "--row", "3", "--to", other, "--json"]) == 0
-    change = json.loads(capsys.readouterr().out)["sections"]["surface"]
+    change = json.loads(capsys.readouterr().out)["sections"]["counterfactual"]
     assert change["values"]["label"] == other
     assert run(["explain", str(model), str(csv), "--row", "3", "--fixed", "shoe"]) == 2
     assert "--fixed 'shoe': the model uses 'age', 'city'" in capsys.readouterr().err
     assert run(["explain", str(model), str(csv), "--row", "3", "--to", "never"]) == 2
-    assert "--to 'never': the model says" in capsys.readouterr().err
+    assert "--to 'never': the classes are" in capsys.readouterr().err
     assert run(["explain", str(model), str(csv), "--row", "120"]) == 2
     assert "rows 0 to 119" in capsys.readouterr().err
 
@@ -337,14 +337,14 @@ def test_a_quick_explanation_has_the_numbers_of_the_full_one(csv, table, tmp_pat
         found.append(json.loads(capsys.readouterr().out))
     full, quick = found
     assert quick["probabilities"] == full["probabilities"]
-    assert "surface" in full["sections"]
+    assert "counterfactual" in full["sections"]
     assert quick["sections"] == {key: full["sections"][key] for key in quick["sections"]}
     assert "columns" in quick["sections"]
 
 
 def test_what_is_shown_early_and_late_are_the_sections_of_the_explanation_once_each():
-    shown = "answer\n\nMembers\n-------\none\n\nSupport\n-------\nseen"
-    text = "answer\n\nMembers\n-------\none\n\nColumns\n-------\nage\n\nSupport\n-------\nseen"
+    shown = "prediction\n\nBase models\n-----------\none\n\nNovelty\n-------\nseen"
+    text = shown.replace("Novelty", "Columns\n-------\nage\n\nNovelty")
     assert _not_yet_shown(text, shown) == "\nColumns\n-------\nage"
 
 
@@ -397,7 +397,7 @@ def test_warnings_of_the_library_are_notes_of_one_line_and_others_are_not(csv, m
     ]
 
 
-def test_info_tells_columns_and_target(model, capsys):
+def test_info_prints_columns_and_target(model, capsys):
     assert run(["info", str(model)]) == 0
     text = capsys.readouterr().out
     for part in ("SpacePartitioningClassifier", "income", "city  String", "'high', 'low'"):
@@ -438,7 +438,7 @@ def test_bad_settings_are_named(setting, expected, csv, tmp_path, capsys):
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_every_candidate_can_be_typed_and_is_completed(task):
     from vicinal.cli._models import match, one_model
-    from vicinal.inspection import candidate_models
+    from vicinal.inspection.candidates import candidate_models
 
     names = list(candidate_models(task))
     for name in names:
@@ -485,7 +485,7 @@ def test_every_completed_name_is_a_model():
 
 def _names_of(task):
     from vicinal.cli._models import _estimators
-    from vicinal.inspection import candidate_models
+    from vicinal.inspection.candidates import candidate_models
 
     short = {
         name.removesuffix("Classifier").removesuffix("Regressor") for name in _estimators(task, 0)
@@ -514,12 +514,12 @@ def test_help_has_examples_for_every_command(capsys):
 
 def test_the_command_is_a_module_too():
     command = [sys.executable, "-m", "vicinal", "info", "nowhere.vicinal"]
-    said = subprocess.run(command, capture_output=True, text=True)
-    assert said.returncode == 2
-    assert "the model 'nowhere.vicinal' does not exist" in said.stderr
+    printed = subprocess.run(command, capture_output=True, text=True)
+    assert printed.returncode == 2
+    assert "the model 'nowhere.vicinal' does not exist" in printed.stderr
 
 
-def test_without_its_extra_the_command_says_what_to_install():
+def test_without_its_extra_the_command_prints_what_to_install():
     code = (
         "import sys, importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, *a: None if name == 'typer' else find(name, *a)\n"

@@ -38,7 +38,7 @@ CASES = {
         "'label' holds dates",
     ),
     "target that names rows": (csv_of(frame(label=[f"p{i}" for i in range(N)])), "identifier"),
-    "all-missing column": (csv_of(frame(gap=[None] * N)), "'gap' has no value"),
+    "all-missing column": (csv_of(frame(void=[None] * N)), "'void' has no value"),
     "duplicate names": (csv_of(frame()).replace(b"city", b"age", 1), "same name: 'age'"),
     "dates": (
         csv_of(frame(day=pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 2, 29), eager=True))),
@@ -110,7 +110,7 @@ def test_nested_columns_are_refused(tmp_path, capsys):
 
 def test_several_problems_are_counted(tmp_path, capsys):
     table = tmp_path / "table.csv"
-    frame(gap=[None] * N, hole=[None] * N).write_csv(table)
+    frame(void=[None] * N, hole=[None] * N).write_csv(table)
     assert run(["compare", str(table), "--target", "label", "--strict"]) == 2
     assert "(and 1 more columns)" in capsys.readouterr().err
 

@@ -20,8 +20,8 @@ def people(n=160, seed=0):
     rng = np.random.RandomState(seed)
     age = rng.randint(18, 80, n)
     town = rng.choice(["Bern", "Oslo", "Rome"], n)
-    answer = np.where(age / 40 + (town == "Oslo") > 1.6, "yes", "no")
-    return pl.DataFrame({"age": age + rng.rand(n), "town": town, "y": answer})
+    outcome = np.where(age / 40 + (town == "Oslo") > 1.6, "yes", "no")
+    return pl.DataFrame({"age": age + rng.rand(n), "town": town, "y": outcome})
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def test_check_prints_what_it_found_and_writes_a_page(spoiled, tmp_path, capsys)
     table.write_csv(spoiled / "new.csv")
     assert run([*arguments, *against]) == 0
     stdout = capsys.readouterr().out
-    for said in ("12 of 172 rows repeat another", "'score' alone answers", "most in 'age'"):
-        assert said in stdout
+    for printed in ("12 of 172 rows repeat another", "'score' alone predicts", "most in 'age'"):
+        assert printed in stdout
     assert "left out, one value in all rows" in stdout
     html = page.read_text()
-    for title in ("Rows that repeat", "Columns that give the answer away", "New rows that differ"):
+    for title in ("Duplicate rows", "Columns that leak the target", "Drift of new rows"):
         assert f">{title}<" in html
     assert "A look at people.csv compared with new.csv" in html
     assert "http" not in html.replace("http-equiv", "")
@@ -73,8 +73,8 @@ def test_compare_warns_in_one_line_each_and_names_the_command(spoiled, capsys):
     warn(check_table(pl.read_csv(spoiled / "people.csv"), "y"), 0)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert "12 rows repeat others" in lines[0]
-    assert "'score' alone answers nearly as well as all columns" in lines[1]
+    assert "12 rows are duplicates" in lines[0]
+    assert "'score' alone predicts nearly as well as all columns" in lines[1]
     assert all("`vicinal check` shows more" in line for line in lines)
     warn(check_table(people(), "y"), 0)
     assert capsys.readouterr().err == ""
@@ -83,9 +83,9 @@ def test_compare_warns_in_one_line_each_and_names_the_command(spoiled, capsys):
 def test_fit_warns_of_what_flatters_its_score(spoiled, tmp_path, capsys):
     out = str(tmp_path / "m.vicinal")
     assert run(["fit", str(spoiled / "people.csv"), "-t", "y", "-m", "logistic", "-o", out]) == 0
-    said = capsys.readouterr().err
-    assert "12 rows repeat others" in said
-    assert "'score' alone answers nearly as well as all columns" in said
+    printed = capsys.readouterr().err
+    assert "12 rows are duplicates" in printed
+    assert "'score' alone predicts nearly as well as all columns" in printed
 
 
 def test_a_mixture_shows_how_far_it_is_at_a_terminal(monkeypatch, capsys):

@@ -20,7 +20,7 @@ from vicinal.cli._show import InputError
         ([0.0, 1.0] * 30, "classification"),
         ([0.5, 1.5] * 30, "regression"),
         (list(range(60)), "regression"),
-        (list(range(15)) * 20, "regression"),  # days, say
+        (list(range(15)) * 20, "regression"),  # such as days
         (np.linspace(0, 1, 60).tolist(), "regression"),
     ],
 )
@@ -37,7 +37,7 @@ def test_few_whole_numbers_may_be_meant_otherwise(n_values, other):
     assert not any("--task" in note for note in check_table(table, "y", task=other).notes)
 
 
-def test_task_can_be_said():
+def test_task_can_be_given():
     table = pl.DataFrame({"x": range(60), "y": [1, 2, 3] * 20})
     assert check_table(table, "y", task="regression").y.dtype == float
     with pytest.raises(InputError, match="no number to regress on"):
@@ -50,11 +50,11 @@ def test_task_can_be_said():
         )
 
 
-def test_decisions_are_said_and_kept_to():
+def test_decisions_are_noted_and_followed():
     table = pl.DataFrame(
         {
             "ref": [f"u{i}" for i in range(60)],
-            "gap": [None] * 60,
+            "void": [None] * 60,
             "same": ["x"] * 60,
             "mixed": ["7"] * 30 + ["8"] * 29 + ["none of it"],
             "day": pl.date_range(date(2020, 1, 1), date(2020, 2, 29), eager=True),
@@ -66,19 +66,19 @@ def test_decisions_are_said_and_kept_to():
     assert checked.X.columns == ["mixed", "day"]
     assert checked.notes == [
         "left out, an identifier: 'ref'",
-        "left out, no value: 'gap'",
+        "left out, no value: 'void'",
         "left out, one value in all rows: 'same'",
         "numbers, and strings that count as missing: 'mixed' ('none of it')",
         "dates as parts of the calendar and a count of days: 'day'",
     ]
     encoder = checked.encoder()
-    # Half of the rows, with other words, are encoded as was decided from all of them.
+    # Half of the rows, with other strings, are encoded as was decided from all of them.
     assert encoder.fit(checked.X[30:]).transform(checked.X[:5]).shape[0] == 5
 
 
 def test_free_text_is_refused_when_strict():
-    words = ["red wine dry", "white wine sweet", "green tea hot", "black tea iced"]
-    texts = [f"{words[i % 4]} number {i}" for i in range(80)]
+    phrases = ["red wine dry", "white wine sweet", "green tea hot", "black tea iced"]
+    texts = [f"{phrases[i % 4]} number {i}" for i in range(80)]
     table = pl.DataFrame({"note": texts, "y": ["wine" if i % 4 < 2 else "tea" for i in range(80)]})
     with pytest.raises(InputError, match="'note' has 80 different texts"):
         check_table(table, "y", strict=True)
@@ -92,16 +92,16 @@ def test_target_of_numbers_in_disguise():
     np.testing.assert_array_equal(checked.y[:2], [1000.5, 1037.5])
 
 
-def test_drop_and_category_answer_a_complaint():
+def test_drop_and_category_resolve_a_complaint():
     table = pl.DataFrame(
         {
-            "gap": [None] * 60,
+            "void": [None] * 60,
             "code": ["1"] * 59 + ["A"],
             "zip": [1, 2, 3] * 20,
             "y": ["a", "b"] * 30,
         }
     )
-    roles = Roles(drop=("gap",), category=("code", "zip"))
+    roles = Roles(drop=("void",), category=("code", "zip"))
     checked = check_table(table, "y", roles=roles, strict=True)
     assert checked.kinds == {"code": "category", "zip": "category"}
 

@@ -1,4 +1,4 @@
-"""What is asked besides the answers: a class, what mistakes cost, limits, typicality, a graph."""
+"""Options of predictions: positive class, costs of errors, intervals, typicality, ONNX graph."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def own_cache(monkeypatch, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Claims, a fifth of them fraud, with numbers, gaps, words, dates and a price."""
+    """Claims, a fifth of them fraud, with numbers, missing values, strings, dates and a price."""
     rng = np.random.RandomState(0)
     n = 240
     amount = rng.lognormal(5, 1, n)
@@ -68,13 +68,13 @@ def costly(folder):
 
 
 def price(t, shares, truth, cost, weights):
-    said = shares >= t
-    return np.sum(weights * (said & ~truth)) + cost * np.sum(weights * (~said & truth))
+    shown = shares >= t
+    return np.sum(weights * (shown & ~truth)) + cost * np.sum(weights * (~shown & truth))
 
 
 @pytest.mark.parametrize("cost", [0.2, 1.0, 7.0])
 @pytest.mark.parametrize("power", [1, 2])
-def test_threshold_is_where_the_chance_is_what_a_mistake_asks_for(cost, power):
+def test_threshold_follows_the_cost_of_an_error(cost, power):
     rng = np.random.RandomState(0)
     shares = rng.rand(20_000)
     truth = rng.rand(20_000) < shares**power
@@ -91,7 +91,7 @@ def test_small_tables_do_not_choose_by_luck():
         truth = rng.rand(200) < shares
         cuts = np.append(shares, 1.1)
         cheap = cuts[np.argmin([price(t, shares, truth, 8.0, 1.0) for t in cuts])]
-        # What the answer costs on average, as the shares are true.
+        # What the prediction costs on average, as the shares are true.
         for found, t in (
             (ours, Threshold.choose(shares, truth, "yes", 8.0, None).value),
             (least, cheap),
@@ -125,10 +125,10 @@ def test_threshold_of_a_row_of_weight_two_is_that_of_two_rows():
         assert counted.value == pytest.approx(repeated.value, rel=1e-6)
 
 
-def test_threshold_of_shares_that_tell_nothing():
+def test_threshold_of_uninformative_shares():
     apart = Threshold.choose(np.array([0.1, 0.9]), np.array([False, True]), "a", 1.0, None)
     assert apart.value == pytest.approx(0.5)
-    # Nothing is known of the class, and it is not worth an alarm: never, not only from 0.55 on.
+    # Nothing is known of the class, and it does not justify an alarm: never, not only from 0.55 on.
     assert Threshold.choose(np.full(9, 0.1), np.arange(9) < 1, "a", 4.0, None).value == 0.2
 
 
@@ -138,40 +138,40 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
     capsys.readouterr()
     table = pl.read_csv(folder / "claims.csv")
     assert run(["info", str(costly)]) == 0
-    said = capsys.readouterr().out
-    assert "threshold 'yes' from probability 0." in said
-    assert "one missed is worth 10 false alarms" in said
-    out = tmp_path / "answers.csv"
+    shown = capsys.readouterr().out
+    assert "threshold 'yes' from probability 0." in shown
+    assert "a false negative costs 10 false positives" in shown
+    out = tmp_path / "predictions.csv"
     assert run(["predict", str(costly), str(folder / "claims.csv"), "--proba", "-o", str(out)]) == 0
     assert "the prediction is 'yes' from probability" in capsys.readouterr().err
-    answers = pl.read_csv(out)
+    predictions = pl.read_csv(out)
     plain = load(costly).predict(table)
-    missed = (table["fraud"] == "yes") & (answers["prediction"] == "no")
-    assert missed.sum() < np.sum((table["fraud"].to_numpy() == "yes") & (plain == "no"))
-    least = answers.filter(pl.col("prediction") == "yes")["P(yes)"].min()
-    most = answers.filter(pl.col("prediction") == "no")["P(yes)"].max()
+    overlooked = (table["fraud"] == "yes") & (predictions["prediction"] == "no")
+    assert overlooked.sum() < np.sum((table["fraud"].to_numpy() == "yes") & (plain == "no"))
+    least = predictions.filter(pl.col("prediction") == "yes")["P(yes)"].min()
+    most = predictions.filter(pl.col("prediction") == "no")["P(yes)"].max()
     assert most < least < 0.5
     assert run(["explain", str(costly), str(folder / "claims.csv"), "--row", "3", "--quick"]) == 0
-    said = capsys.readouterr()
-    assert "the prediction is 'yes' from probability" in said.err
-    assert f"predicts {answers['prediction'][3]} " in said.out
+    shown = capsys.readouterr()
+    assert "the prediction is 'yes' from probability" in shown.err
+    assert f"predicts {predictions['prediction'][3]} " in shown.out
     page = tmp_path / "page.html"
     table = str(folder / "claims.csv")
     assert run(["report", str(costly), table, "--rows", "1", "--out", str(page)]) == 0
-    assert "The model answers <b>yes</b> from probability 0." in page.read_text()
+    assert "The model predicts <b>yes</b> from probability 0." in page.read_text()
 
 
-def test_cost_of_a_mixture_is_chosen_on_its_held_out_answers(folder, capsys):
+def test_threshold_of_an_ensemble_is_chosen_on_its_held_out_predictions(folder, capsys):
     model = fit(folder, "auto", "-t", "fraud", "--drop", "paid,day", "--cost", "5", *LOCAL)
-    said = capsys.readouterr().err
-    assert "'yes' from probability" in said  # the rarer class
-    assert "a row on held-out rows" in said
-    assert "on held-out rows: accuracy" in said
+    shown = capsys.readouterr().err
+    assert "'yes' from probability" in shown  # the rarer class
+    assert "per held-out row" in shown
+    assert "on held-out rows: accuracy" in shown
     assert run(["explain", str(model), str(folder / "claims.csv"), "--row", "3"]) == 0
-    said = capsys.readouterr().out
-    best = re.search(r"column +value +contribution\n +(\S+) ", said).group(1)
-    assert said.count("Neighbours") == 1
-    assert re.search(rf"training row +target +{best}\b.* weight", said)
+    shown = capsys.readouterr().out
+    best = re.search(r"column +value +contribution\n +(\S+) ", shown).group(1)
+    assert shown.count("Neighbours") == 1
+    assert re.search(rf"training row +target +{best}\b.* weight", shown)
 
 
 def test_scores_are_about_the_class_that_is_named(folder, tmp_path, capsys):
@@ -229,16 +229,16 @@ def test_bad_choices_are_one_line(arguments, expected, folder, tmp_path, capsys)
 # --- limits and typicality ----------------------------------------------------------------------
 
 
-def test_limits_and_support_stand_beside_the_answers(folder, tmp_path, capsys):
+def test_limits_and_typicality_are_columns_of_the_output(folder, tmp_path, capsys):
     model = fit(folder, "paid", "-t", "paid", "--drop", "day,fraud", *LOCAL)
-    out = tmp_path / "answers.csv"
+    out = tmp_path / "predictions.csv"
     arguments = ["predict", str(model), str(folder / "claims.csv"), "-o", str(out)]
     assert run([*arguments, "--interval", "0.8", "--typicality"]) == 0
-    answers = pl.read_csv(out)
-    assert answers.columns == ["prediction", "lower", "upper", "typicality"]
+    predictions = pl.read_csv(out)
+    assert predictions.columns == ["prediction", "lower", "upper", "typicality"]
     truth = pl.read_csv(folder / "claims.csv")["paid"]
-    assert ((answers["lower"] <= truth) & (truth <= answers["upper"])).mean() > 0.6
-    assert answers["typicality"].is_between(0, 1).all()
+    assert ((predictions["lower"] <= truth) & (truth <= predictions["upper"])).mean() > 0.6
+    assert predictions["typicality"].is_between(0, 1).all()
     assert run([*arguments, "--interval", "90"]) == 2
     assert "--interval 90 must be a chance between 0 and 1" in capsys.readouterr().err
 
@@ -249,7 +249,7 @@ def test_prediction_sets(folder, costly, capsys):
     assert run(["predict", str(model), str(folder / "claims.csv"), "--interval", "0.9"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "prediction,prediction_set"
-    # Nothing tells the towns apart, so nearly every set has nearly all of them.
+    # No column distinguishes the towns, so nearly every set has nearly all of them.
     assert np.mean([line.count("|") == 2 for line in lines[1:]]) > 0.5
     assert run(["predict", str(costly), str(folder / "claims.csv"), "--interval", "0.9"]) == 2
     assert "LogisticRegression has no predict_set; a model of `vicinal fit" in (
@@ -267,10 +267,10 @@ def test_exported_graph_takes_the_columns_and_agrees(costly, folder, tmp_path, c
     capsys.readouterr()
     graph, table = tmp_path / "m.onnx", folder / "claims.csv"
     assert run(["export", str(costly), str(graph), "--table", str(table)]) == 0
-    said = capsys.readouterr().err
-    assert "graph with the inputs 'amount', 'age', 'town', 'day'" in said
-    assert "it agrees with the model on 240 rows" in said
-    assert "the graph gives probabilities; 'yes' from" in said
+    shown = capsys.readouterr().err
+    assert "graph with the inputs 'amount', 'age', 'town', 'day'" in shown
+    assert "it agrees with the model on 240 rows" in shown
+    assert "the graph gives probabilities; 'yes' from" in shown
     fitted, rows = load(costly), pl.read_csv(table, try_parse_dates=True)
     strange = rows[:4].with_columns(town=pl.Series(["Paris", None, "Oslo", "Rome"]))
     feeds = {name: values[:, None] for name, values in fitted[0].plain_columns(strange).items()}
@@ -314,9 +314,9 @@ def test_the_installed_command_reads_files_of_every_kind(folder, tmp_path):
     assert made.returncode == 0, made.stderr.decode()
     assert b"latin.csv and 1 more: 240 rows" in made.stderr
     packed = table.write_csv().encode("utf-16")
-    asked = vicinal("predict", model, "-", "--keep", "town", data=packed)
-    assert asked.returncode == 0, asked.stderr.decode()
-    lines = asked.stdout.decode().splitlines()
+    result = vicinal("predict", model, "-", "--keep", "town", data=packed)
+    assert result.returncode == 0, result.stderr.decode()
+    lines = result.stdout.decode().splitlines()
     assert lines[0] == "town,prediction"
     assert len(lines) == 241
     assert any(line.startswith("Zürich,") for line in lines)
@@ -335,8 +335,8 @@ def test_the_mean_cost_counts_weights():
     assert cost == 1.0
 
 
-def test_classes_read_from_words_are_read_again():
-    """Ratings such as '3 stars' are numbers to the model, and to what is asked of it later."""
+def test_classes_read_from_strings_are_read_again():
+    """Ratings such as '3 stars' are numbers to the model, and to what follows."""
     frame = pl.DataFrame({"rating": [f"{k} stars" for k in (1, 2, 3)]})
     model = DummyClassifier().fit(np.zeros((3, 1)), [1.0, 2.0, 3.0])
     assert known_target(frame, "rating", model)[1].tolist() == [1.0, 2.0, 3.0]

@@ -1,4 +1,4 @@
-"""`vicinal explore`: a page that computes by itself, or one line that says what can."""
+"""`vicinal explore`: a page that computes in the browser, or an error that names such models."""
 
 import numpy as np
 import pytest
@@ -43,9 +43,9 @@ def test_a_threshold_by_cost_decides(table, tmp_path, capsys):
 
 def test_rows_without_a_target_are_left_out(table, tmp_path):
     model, page = fit(table, "logistic regression"), tmp_path / "page.html"
-    gaps, frame = tmp_path / "gaps.csv", pl.read_csv(table)
-    frame.with_columns(pl.when(pl.int_range(80) > 5).then("sure")).write_csv(gaps)
-    assert run(["explore", str(model), str(gaps), "--out", str(page)]) == 0
+    holes, frame = tmp_path / "holes.csv", pl.read_csv(table)
+    frame.with_columns(pl.when(pl.int_range(80) > 5).then("sure")).write_csv(holes)
+    assert run(["explore", str(model), str(holes), "--out", str(page)]) == 0
 
 
 def test_other_models_are_sent_to_the_server(table, tmp_path, capsys):

@@ -20,7 +20,7 @@ from tests.inspection.simulation import SimulatedWorkers
 from vicinal.cli._app import run
 
 RAW = Path(statsmodels.datasets.__file__).parent
-# Tables as their authors left them: names of countries and firms, gaps, quarters, dates such as
+# Tables as published: names of countries and firms, missing values, quarters, dates such as
 # Jan-1-1995, blanks between columns, single quotes, a mark of the byte order, 8 to 257 rows.
 TABLES = {
     "fertility/fertility.csv": "2010",
@@ -45,7 +45,7 @@ def own_cache(monkeypatch, tmp_path_factory):
 
 
 def titanic_like(n=120, seed=0):
-    """Passengers with names, tickets that are numbers or not, cabins, gaps and an identifier."""
+    """Passengers with names, tickets that are numbers or not, cabins and missing values."""
     rng = np.random.RandomState(seed)
     fare = rng.lognormal(3, 1, n).round(2)
     sex = rng.choice(["male", "female"], n)
@@ -65,20 +65,20 @@ def titanic_like(n=120, seed=0):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_raw_table_goes_from_file_to_explained_prediction(name, tmp_path, capsys):
-    table, model, out = RAW / name, tmp_path / "m.vicinal", tmp_path / "answers.csv"
+    table, model, out = RAW / name, tmp_path / "m.vicinal", tmp_path / "predictions.csv"
     assert run(["fit", str(table), "--target", TABLES[name], "--out", str(model)]) == 0
     assert "on held-out rows: " in capsys.readouterr().err
     assert run(["predict", str(model), str(table), "--out", str(out)]) == 0
-    answers = pl.read_csv(out)["prediction"]
-    assert len(answers) >= 8
-    assert answers.null_count() == 0
+    predictions = pl.read_csv(out)["prediction"]
+    assert len(predictions) >= 8
+    assert predictions.null_count() == 0
     capsys.readouterr()
     assert run(["explain", str(model), str(table), "--row", "1"]) == 0
     assert "predicts" in capsys.readouterr().out
 
 
 def test_what_was_decided_in_fit_is_kept_to_at_prediction(tmp_path, capsys):
-    """Words among the numbers of other rows, new levels, a price without its sign: no error."""
+    """Strings among numbers, new categories, a price without its sign: no error."""
     titanic_like(seed=0).write_csv(tmp_path / "tr.csv")
     strange = titanic_like(30, seed=1).with_columns(
         Ticket=pl.lit("CA 46022"), Fare=pl.lit("12"), Sex=pl.lit("unknown")
@@ -87,9 +87,9 @@ def test_what_was_decided_in_fit_is_kept_to_at_prediction(tmp_path, capsys):
     model = tmp_path / "m.vicinal"
     arguments = ["fit", str(tmp_path / "tr.csv"), "-t", "Survived", "-m", "logistic"]
     assert run([*arguments, "-o", str(model)]) == 0
-    said = capsys.readouterr().err
-    assert "left out, an identifier: 'PassengerId'" in said
-    assert "strings that count as missing: 'Ticket'" in said
+    printed = capsys.readouterr().err
+    assert "left out, an identifier: 'PassengerId'" in printed
+    assert "strings that count as missing: 'Ticket'" in printed
     assert run(["predict", str(model), str(tmp_path / "te.csv"), "--key", "PassengerId"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "PassengerId,prediction"
@@ -146,7 +146,8 @@ def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
     """A model that would take hours, and yet folds and page are given no more than the budget."""
     from sklearn.naive_bayes import GaussianNB
 
-    from vicinal import inspection, report
+    from vicinal import report
+    from vicinal.inspection import candidates
 
     given = []
 
@@ -157,7 +158,7 @@ def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
 
     workers = SimulatedWorkers(monkeypatch, {"bayes": 0.1, "slow": 10**6}, start=5, restart=5)
     models = {"bayes": GaussianNB(), "slow": GaussianNB(var_smoothing=0.1)}
-    monkeypatch.setattr(inspection, "candidate_models", lambda task, random_state: dict(models))
+    monkeypatch.setattr(candidates, "candidate_models", lambda task, random_state: dict(models))
     monkeypatch.setattr(report, "ModelReport", Recorded)
     assert run(["compare", "--budget", "45s", "--fresh", "--out", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").exists()
@@ -165,7 +166,7 @@ def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
     assert workers.clock.seconds < given[0] <= 45
 
 
-def test_the_page_asks_for_as_many_rows_as_its_time_allows():
+def test_the_page_uses_as_many_rows_as_its_time_allows():
     from vicinal.cli._training import _in_time
 
     rows = np.arange(0, 3000, 3)
@@ -183,12 +184,12 @@ def test_fit_names_no_option_that_it_lacks(tmp_path, capsys):
     table.write_csv(tmp_path / "rare.csv")
     arguments = ["fit", str(tmp_path / "rare.csv"), "-t", "y", "-m", "k-nearest-neighbours"]
     assert run([*arguments, "--budget", "24h", "-o", str(tmp_path / "m.vicinal")]) == 0
-    said = capsys.readouterr().err
-    assert "the score is roc auc, not accuracy; `vicinal check`" in said
-    assert "--metric" not in said
+    printed = capsys.readouterr().err
+    assert "the score is roc auc, not accuracy; `vicinal check`" in printed
+    assert "--metric" not in printed
 
 
-def test_rare_classes_change_the_score_and_say_so(capsys):
+def test_rare_classes_change_the_score_with_a_note(capsys):
     from vicinal.cli._check_table import check_table
     from vicinal.cli._training import resolve_metric
 
@@ -204,7 +205,7 @@ def test_rare_classes_change_the_score_and_say_so(capsys):
     assert resolve_metric(None, even) is None
 
 
-def test_a_class_of_one_row_is_refused_in_words(tmp_path, capsys):
+def test_a_class_of_one_row_is_rejected_with_a_message(tmp_path, capsys):
     table = tmp_path / "table.csv"
     pl.DataFrame({"x": range(12), "y": ["no"] * 11 + ["yes"]}).write_csv(table)
     assert run(["compare", str(table), "-t", "y", "--out", str(tmp_path / "page.html")]) == 2
@@ -289,9 +290,9 @@ def test_groups_weights_and_columns_to_drop_by_comma(tmp_path, capsys):
     model = tmp_path / "m.vicinal"
     arguments = ["fit", str(tmp_path / "t.csv"), "-t", "y", "-m", "logistic", "-o", str(model)]
     assert run([*arguments, "--drop", "u,v", "--group", "who", "--weight", "w"]) == 0
-    said = capsys.readouterr().err
-    assert "90 rows, 1 columns" in said
-    assert "on held-out rows: accuracy 1.0000" in said
+    printed = capsys.readouterr().err
+    assert "90 rows, 1 columns" in printed
+    assert "on held-out rows: accuracy 1.0000" in printed
 
 
 def test_page_of_a_very_wide_table_has_the_leaderboard_alone(tmp_path, capsys):

@@ -139,9 +139,9 @@ def test_further_rows_are_answered_too(line):
 def test_explanations_tell_the_support_of_the_row(line):
     X, y, *_ = line
     model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X, y)
-    section = explain(model, [[9.0]])["typicality"]
+    section = explain(model, [[9.0]])["novelty"]
     assert section.values["typicality"] == model.typicality([[9.0]])[0]
-    assert "unlike most" in section.summary
+    assert "the row is novel" in section.summary
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Comparisons on a simulated clock: folds take the seconds that a test says, whatever the load."""
+"""Comparisons on a simulated clock: folds take the seconds that a test sets, whatever the load."""
 
 import math
 from dataclasses import replace
@@ -31,11 +31,11 @@ class Clock:
 class SimulatedWorkers:
     """Stands in for the worker pool of `compare` and moves the clock.
 
-    ``costs`` has the seconds of one fold by name, or a function from the seconds that the model is
-    told to those that it takes. The first processes take ``start`` seconds to start, one after a
+    ``costs`` has the seconds of one fold by name, or a function from the planned
+    seconds to those that it takes. The first processes take ``start`` seconds to start, one after a
     fold was stopped ``restart``, and the rows of a fold take ``encoding`` seconds, which are not
     counted as the model's. ``turns`` collects when each fold was handed out, the fold, the seconds
-    told and the limit.
+    planned_seconds and the limit.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class SimulatedWorkers:
     def tasks(self):
         return [task for _, task, _, _ in self.running]
 
-    def has_room(self):
+    def has_idle_worker(self):
         return self.n_ready > 0
 
-    def submit(self, task, told, limit):
-        self.turns.append((self.clock.seconds, task, told, limit))
+    def submit(self, task, planned_seconds, limit):
+        self.turns.append((self.clock.seconds, task, planned_seconds, limit))
         self.n_ready -= 1
         cost = self.costs[task[0]]
-        needed = cost(told) if callable(cost) else cost
+        needed = cost(planned_seconds) if callable(cost) else cost
         end = self.clock.seconds + self.encoding + min(needed, limit)
         self.running.append((end, task, needed, limit))
 

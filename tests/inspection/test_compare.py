@@ -13,11 +13,13 @@ from sklearn.svm import LinearSVC
 from tests.inspection.simulation import Clock
 
 from vicinal._base import Progress
-from vicinal.inspection import Comparison, candidate_models, compare
+from vicinal.inspection import compare
+from vicinal.inspection.candidates import candidate_models
 from vicinal.inspection.compare._board import Board
 from vicinal.inspection.compare._comparison import ComparisonEntry
 from vicinal.inspection.compare._folds import FoldResult, FoldRunner
 from vicinal.inspection.compare._worker_pool import WorkerPool
+from vicinal.inspection.results import Comparison
 from vicinal.local import LocalClassifier
 
 
@@ -36,7 +38,7 @@ def test_scores_equal_cross_val_score_on_the_same_folds(three_classes):
 
 
 @pytest.mark.parametrize("metric", ["neg_log_loss", "roc_auc_ovr", "f1_macro", "neg_brier_score"])
-def test_scores_of_stored_answers_are_those_of_the_model(three_classes, metric):
+def test_scores_of_stored_predictions_are_those_of_the_model(three_classes, metric):
     X, y = three_classes
     board = compare({"bayes": GaussianNB()}, X, y, metric=metric)
     folds = StratifiedKFold(5, shuffle=True, random_state=np.random.RandomState(0))
@@ -52,7 +54,7 @@ def test_decision_values_are_enough_for_a_metric_that_takes_them(three_classes):
     assert "neg_log_loss needs scores that this model does not give" in failed.error
 
 
-def test_losses_are_shown_as_people_say_them(three_classes):
+def test_losses_are_shown_positive(three_classes):
     models = {"guess": DummyClassifier(), "bayes": GaussianNB()}
     board = compare(models, *three_classes, metric="neg_log_loss")
     assert board.entries[0].name == "bayes"
@@ -62,7 +64,7 @@ def test_losses_are_shown_as_people_say_them(three_classes):
     assert board.to_dict()["models"][0]["score"] < 0
 
 
-def test_out_of_fold_answers_cover_every_row_once(three_classes):
+def test_out_of_fold_predictions_cover_every_row_once(three_classes):
     X, y = three_classes
     found = compare({"bayes": GaussianNB()}, X, y).entries[0].out_of_fold
     np.testing.assert_array_equal(found.rows, np.arange(len(y)))
@@ -117,7 +119,7 @@ def test_slow_model_is_stopped_and_its_worker_goes_on_with_others(three_classes)
     ended = []
     with WorkerPool(runner, 1) as pool:
         for name, limit in (("slow", 0.0), ("bayes", np.inf)):
-            while not pool.has_room():
+            while not pool.has_idle_worker():
                 assert pool.wait(np.inf) is None
             pool.submit((name, 0), np.inf, limit)
             while not (found := pool.wait(np.inf)):
@@ -183,7 +185,7 @@ def test_cache_knows_data_model_folds_and_encoder_apart(three_classes, tmp_path)
         compare(models, table, y, cache=tmp_path, **options)
         n_files = 5 * n if n < 4 else 5 * n - 1
         assert len(list(tmp_path.glob("*.npz"))) == n_files
-    compare(model, X, y, cache=tmp_path, metric="neg_log_loss")  # from the same answers
+    compare(model, X, y, cache=tmp_path, metric="neg_log_loss")  # from the same predictions
     assert len(list(tmp_path.glob("*.npz"))) == n_files
 
 
@@ -279,7 +281,7 @@ def small_board():
 
 
 def test_fewer_folds_do_not_outrank_more(small_board):
-    """One lucky fold is no reason to stand above three: below, without a rank, and said so."""
+    """One lucky fold is no reason to stand above three: below, without a rank, with a note."""
     board, result = small_board
     board.finish(("lucky", 0), result(0, True))
     board.give_up("lucky", 5.0)
@@ -307,7 +309,7 @@ def test_fewer_folds_do_not_outrank_more(small_board):
     assert board.comparison().warning == ""
 
 
-def test_an_unfinished_comparison_says_so_before_it_names_a_winner(small_board):
+def test_an_unfinished_comparison_warns_before_it_names_a_winner(small_board):
     board, result = small_board
     for fold in range(3):
         board.finish(("steady", fold), result(fold, False))
@@ -319,8 +321,10 @@ def test_an_unfinished_comparison_says_so_before_it_names_a_winner(small_board):
     assert found.entries[1].note == (
         f"unfinished: 1 of 3 folds; 1.0000 versus {common:.4f} of steady on common folds"
     )
-    said = "Unfinished: lucky (1 of 3 folds and ahead on them). Ranks compare the models that have "
-    assert found.warning == said + "3 of 3 folds; a longer time budget finishes the others."
+    expected = (
+        "Unfinished: lucky (1 of 3 folds and ahead on them). Ranks compare the models that have "
+    )
+    assert found.warning == expected + "3 of 3 folds; a longer time budget finishes the others."
     assert str(found).splitlines()[1] == found.warning
     html = found._repr_html_()
     assert html.index(found.warning) < html.index("steady</td>")
@@ -329,7 +333,7 @@ def test_an_unfinished_comparison_says_so_before_it_names_a_winner(small_board):
 
 
 def test_ranks_compare_models_on_the_same_folds(small_board):
-    """As many folds, but others: the scores say nothing about each other."""
+    """As many folds, but others: the scores are not comparable."""
     board, result = small_board
     for fold in (1, 2):
         board.finish(("lucky", fold), result(fold, True))
@@ -390,8 +394,8 @@ def test_processes_share_the_encoded_rows_of_a_fold(three_classes, tmp_path):
     assert fits == [1, 1]
 
 
-def test_a_model_is_told_how_long_it_may_take(three_classes):
-    told = []
+def test_max_fit_time_of_a_model_is_set(three_classes):
+    planned = []
 
     class Timed(DummyClassifier):
         def __init__(self, max_fit_time=None):
@@ -399,7 +403,7 @@ def test_a_model_is_told_how_long_it_may_take(three_classes):
             self.max_fit_time = max_fit_time
 
         def fit(self, X, y):
-            told.append(self.max_fit_time)
+            planned.append(self.max_fit_time)
             return super().fit(X, y)
 
     X, y = three_classes
@@ -407,7 +411,7 @@ def test_a_model_is_told_how_long_it_may_take(three_classes):
     runner = FoldRunner({"timed": Timed(), "set": Timed(3.0)}, X, y, folds, None)
     for name, seconds in (("timed", 10.0), ("timed", np.inf), ("set", 10.0)):
         assert runner.run(name, 0, seconds).error == ""
-    assert told == [pytest.approx(7.0), None, 3.0]
+    assert planned == [pytest.approx(7.0), None, 3.0]
 
 
 class _Grouped(GaussianNB):
@@ -435,8 +439,8 @@ def test_any_splitter_groups_and_weights(three_classes):
     rolling = compare({"bayes": GaussianNB()}, X, y, cv=TimeSeriesSplit(4))
     assert rolling.n_folds == 4
     assert len(rolling.entries[0].out_of_fold.rows) < len(y)
-    drawn = compare({"bayes": GaussianNB()}, X, y, groups=groups)
-    assert drawn.n_folds == 5
+    found = compare({"bayes": GaussianNB()}, X, y, groups=groups)
+    assert found.n_folds == 5
     weights = np.where(y == 0, 5.0, 1.0)
     plain = compare({"bayes": GaussianNB(), "guess": DummyClassifier()}, X, y)
     weighted = compare(
@@ -445,7 +449,7 @@ def test_any_splitter_groups_and_weights(three_classes):
     assert weighted.entries[1].mean > plain.entries[1].mean + 0.2  # the guess is now class 0
 
 
-def test_a_model_that_takes_words_gets_the_table_itself():
+def test_a_model_that_takes_strings_gets_the_table_itself():
     pandas = pytest.importorskip("pandas")
     from sklearn.linear_model import LogisticRegression
 

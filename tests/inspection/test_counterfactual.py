@@ -25,7 +25,7 @@ NAMES = np.array(["no", "yes"])[LABELS]
 def test_distance_to_a_line_is_signed_and_in_deviations():
     model = LogisticRegression().fit(X, NAMES)
     for row in X[:5]:
-        section = explain(model, row, background=X)["surface"]
+        section = explain(model, row, background=X)["counterfactual"]
         # The row joins the background, which changes the deviations a little.
         scale = np.vstack([X, row]).std(axis=0)
         score = model.decision_function(row[None])[0]
@@ -38,11 +38,11 @@ def test_distance_to_a_line_is_signed_and_in_deviations():
     [LogisticRegression(), DecisionTreeClassifier(max_depth=3), LinearSVC()],
     ids=lambda model: type(model).__name__,
 )
-def test_the_counterfactual_gets_another_answer(model):
+def test_the_counterfactual_has_another_prediction(model):
     model.fit(X, NAMES)
     for row in X[:5]:
         found = explain(model, row, background=X)
-        section = found["surface"]
+        section = found["counterfactual"]
         point = np.array([list(section.values["counterfactual"].values())])
         assert model.predict(point)[0] == section.values["label"] != found.prediction
         for name, before, after, step in section.rows:
@@ -64,7 +64,7 @@ def people():
             "age": rng.randint(20, 80, 150),
             "job": pd.Categorical(rng.choice(["cook", "smith", "clerk"], 150)),
             "city": rng.choice(["A", "B"], 150),
-            "member": rng.rand(150) > 0.5,
+            "club": rng.rand(150) > 0.5,
         }
     )
     y = np.where(frame["job"] == "cook", "rich", "poor")
@@ -80,7 +80,7 @@ def test_categories_are_exchanged_whole(people, kind):
     table = frame if kind == "pandas" else pl.from_pandas(frame)
     model.fit(table, y)
     i = int(np.flatnonzero(y == "poor")[0])
-    section = explain(model, table[i : i + 1], background=table)["surface"]
+    section = explain(model, table[i : i + 1], background=table)["counterfactual"]
     assert section.values["label"] == "rich"
     changed = {line[0]: line[2] for line in section.rows}
     assert changed["job"] == "cook"
@@ -95,12 +95,12 @@ def test_names_and_prose_are_not_exchanged():
     y = np.where(frame["size"] > 0, "big", "small")
     encoder = make_column_transformer((OneHotEncoder(), ["name"]), remainder="passthrough")
     model = make_pipeline(encoder, LogisticRegression(C=10.0)).fit(frame, y)
-    section = explain(model, frame.iloc[[0]], background=frame)["surface"]
+    section = explain(model, frame.iloc[[0]], background=frame)["counterfactual"]
     assert [line[0] for line in section.rows] == ["size"]
 
 
 @pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
-def test_gaps_stay_gaps(kind):
+def test_missing_values_stay_missing(kind):
     rows = X.copy()
     rows[5:10, 0] = np.nan
     names = [f"x{j}" for j in range(4)]
@@ -110,7 +110,7 @@ def test_gaps_stay_gaps(kind):
     model = make_pipeline(SimpleImputer(), LogisticRegression()).fit(table, NAMES)
     for i in (5, 0):
         found = explain(model, table[i : i + 1], background=table)
-        section = found["surface"]
+        section = found["counterfactual"]
         assert section.values["label"] != found.prediction
         assert "x0" not in {line[0] for line in section.rows} or i == 0
         point = np.array([list(section.values["counterfactual"].values())], dtype=float)
@@ -120,11 +120,11 @@ def test_gaps_stay_gaps(kind):
         json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_constant_answer_is_told():
+def test_a_constant_prediction_is_reported():
     model = DummyClassifier().fit(X, NAMES)
-    section = explain(model, X[0], background=X)["surface"]
+    section = explain(model, X[0], background=X)["counterfactual"]
     assert section.values == {"found": False, "distance": None}
-    assert "No change was found" in section.summary
+    assert "No counterfactual was found" in section.summary
 
 
 def test_regressors_have_no_surface():
@@ -151,7 +151,7 @@ def loans():
 def test_whole_numbers_stay_whole_and_values_within_those_seen(loans):
     frame, model = loans
     for i in range(8):
-        section = explain(model, frame.iloc[[i]], background=frame)["surface"]
+        section = explain(model, frame.iloc[[i]], background=frame)["counterfactual"]
         new = section.values["counterfactual"]
         assert isinstance(new["children"], int)
         assert isinstance(new["age"], int)
@@ -168,29 +168,29 @@ def test_some_columns_must_not_change(loans):
     frame, model = loans
     for i in range(4):
         row = frame.iloc[[i]]
-        free = explain(model, row, background=frame)["surface"]
-        held = explain(model, row, background=frame, immutable=["income", "job"])["surface"]
+        free = explain(model, row, background=frame)["counterfactual"]
+        held = explain(model, row, background=frame, immutable=["income", "job"])["counterfactual"]
         changed = {line[0] for line in held.rows}
         assert changed <= {"children", "age"}
         lengths = [part.values["counterfactual_distance"] for part in (free, held)]
         assert lengths[0] <= 1.25 * lengths[1] + 1e-9
     with pytest.raises(ValueError, match=r"immutable names \['salary'\]"):
         explain(model, row, background=frame, immutable=["salary"])
-    none = explain(model, row, background=frame, immutable=list(frame.columns))["surface"]
-    assert none.summary.startswith("No change was found")
+    none = explain(model, row, background=frame, immutable=list(frame.columns))["counterfactual"]
+    assert none.summary.startswith("No counterfactual was found")
 
 
-def test_a_wanted_answer_is_reached():
+def test_a_wanted_prediction_is_reached():
     X3, labels = make_classification(
         150, 4, n_informative=3, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=2
     )
     names = np.array(["a", "b", "c"])[labels]
     model = LogisticRegression().fit(X3, names)
-    said = model.predict(X3[:1])[0]
+    predicted = model.predict(X3[:1])[0]
     for label in "abc":
-        section = explain(model, X3[0], background=X3, target=label)["surface"]
-        if label == said:
-            assert section.summary == f"The answer is {label} already."
+        section = explain(model, X3[0], background=X3, target=label)["counterfactual"]
+        if label == predicted:
+            assert section.summary == f"The prediction is {label} already."
             continue
         point = np.array([list(section.values["counterfactual"].values())])
         assert model.predict(point)[0] == section.values["label"] == label
@@ -200,14 +200,14 @@ def test_a_wanted_answer_is_reached():
 
 def test_support_is_small_far_away():
     model = LogisticRegression().fit(X, NAMES)
-    usual = explain(model, X[0], background=X)["typicality"]
-    far = explain(model, X[0] + 50.0, background=X)["typicality"]
+    usual = explain(model, X[0], background=X)["novelty"]
+    far = explain(model, X[0] + 50.0, background=X)["novelty"]
     assert_allclose(far.values["typicality"], 1 / 121)
     assert usual.values["typicality"] > 0.2
-    assert "unlike most" in far.summary
+    assert "the row is novel" in far.summary
 
 
-def test_training_rows_that_speak_are_shown_with_what_matters(loans):
+def test_training_rows_are_shown_with_their_values(loans):
     frame, _ = loans
     rows = frame[["income", "children", "age"]]
     y = np.where(rows["income"] > 40, "yes", "no")

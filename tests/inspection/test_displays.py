@@ -14,19 +14,17 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.inspection import (
-    BoostingCurveDisplay,
     CounterfactualDisplay,
     DecisionSurfaceDisplay,
     IntervalCoverageDisplay,
     LabelIssuesDisplay,
-    LocalChoiceDisplay,
     PartitionHistogramDisplay,
-    PartitionHistoryDisplay,
     PartitionRegionsDisplay,
-    PruningPathDisplay,
+    SelectionCurveDisplay,
     SubspaceErrorDisplay,
     SubspaceVotesDisplay,
     SurfaceDistanceDisplay,
+    TrainingCurveDisplay,
     UncertaintyDisplay,
 )
 from vicinal.inspection.checks._findings import Findings
@@ -103,7 +101,7 @@ def test_one_region_has_no_gate(plane):
 
 
 def test_three_features_are_refused(cascade, plane):
-    with pytest.raises(ValueError, match="X has 3 features; a picture of the plane needs"):
+    with pytest.raises(ValueError, match="X has 3 features; a plot of the plane needs"):
         PartitionRegionsDisplay.from_estimator(cascade, np.zeros((4, 3)))
 
 
@@ -121,17 +119,17 @@ def test_histogram_shows_the_counts(plane, cascade):
         display.plot(axes=pyplot.subplots()[1])
 
 
-def test_history_draws_every_start_best_first(plane):
+def test_training_curve_shows_every_start_best_first(plane):
     X, y = plane
     hard = SpacePartitioningClassifier("lda", n_regions=2, n_init=3, random_state=0).fit(X, y)
-    display = PartitionHistoryDisplay.from_estimator(hard)
-    assert_array_equal(display.lines_[0].get_ydata(), hard.training_history_["error"])
-    assert len(display.lines_) == 3
+    lines = TrainingCurveDisplay.from_estimator(hard).lines_
+    assert_array_equal(lines["start 1 (best)"].get_ydata(), hard.training_history_["error"])
+    assert len(lines) == 3
     soft = SpacePartitioningClassifier(gating="soft", n_regions=2, n_init=2, max_iter=20)
-    assert PartitionHistoryDisplay.from_estimator(soft.fit(X, y)).ylabel == "objective"
+    assert TrainingCurveDisplay.from_estimator(soft.fit(X, y)).ylabel == "objective"
     surrogate = SurrogatePartitionClassifier(n_init=2, random_state=0).fit(X, y)
-    drawn = PartitionHistoryDisplay.from_estimator(surrogate)
-    assert_array_equal(drawn.curves[0], surrogate.objective_)
+    curves = TrainingCurveDisplay.from_estimator(surrogate).curves
+    assert_array_equal(curves["start 1 (best)"], surrogate.objective_)
 
 
 # --- surface ---
@@ -177,7 +175,7 @@ def test_plane_needs_two_features():
         DecisionSurfaceDisplay.from_estimator(surface, X)
 
 
-def test_changes_are_bars_in_the_unit_asked_for():
+def test_changes_are_bars_in_the_given_unit():
     X, y = load_iris(return_X_y=True, as_frame=True)
     surface = DecisionSurface(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
     found = surface.counterfactual(X[:4])
@@ -221,15 +219,15 @@ def friedman():
 def test_pruning_display_marks_the_chosen_tree():
     model = PrunedTreeClassifier(random_state=0).fit(*load_iris(return_X_y=True))
     _, ax = pyplot.subplots()
-    display = PruningPathDisplay.from_estimator(model, ax=ax)
+    display = SelectionCurveDisplay.from_estimator(model, ax=ax)
     assert display.ax_ is ax
-    assert_allclose(display.line_.get_ydata(), model.cv_error_)
-    assert display.chosen_.get_xdata()[0] == model.get_n_leaves()
+    assert_allclose(display.lines_[0].get_ydata(), model.cv_error_)
+    assert display.point_.get_xdata()[0] == model.get_n_leaves()
 
 
-def test_boosting_display_draws_training_and_held_out_rows(friedman):
+def test_boosting_display_shows_training_and_held_out_rows(friedman):
     model = FunctionalGradientBoostingRegressor(n_iter_no_change=3, random_state=0).fit(*friedman)
-    display = BoostingCurveDisplay.from_estimator(model)
+    display = TrainingCurveDisplay.from_estimator(model)
     assert display.lines_.keys() == {"training rows", "held-out rows"}
     assert_allclose(display.lines_["training rows"].get_ydata(), model.train_score_)
 
@@ -237,7 +235,7 @@ def test_boosting_display_draws_training_and_held_out_rows(friedman):
 def test_boosting_display_judges_given_rows(friedman):
     X, y = friedman
     model = FunctionalGradientBoostingRegressor(n_estimators=5).fit(X[:100], y[:100])
-    display = BoostingCurveDisplay.from_estimator(model, X[100:], y[100:])
+    display = TrainingCurveDisplay.from_estimator(model, X[100:], y[100:])
     expected = np.mean((y[100:] - model.predict(X[100:])) ** 2)
     assert_allclose(display.curves["given rows"][-1], expected)
 
@@ -245,18 +243,18 @@ def test_boosting_display_judges_given_rows(friedman):
 def test_boosting_display_of_classes_counts_errors():
     X, y = load_iris(return_X_y=True)
     model = RealAdaBoostClassifier(n_estimators=5, random_state=0).fit(X[::2], y[::2])
-    display = BoostingCurveDisplay.from_estimator(model, X[1::2], y[1::2])
+    display = TrainingCurveDisplay.from_estimator(model, X[1::2], y[1::2])
     expected = 1 - model.score(X[1::2], y[1::2])
     assert_allclose(display.curves["given rows"][-1], expected)
-    with pytest.raises(ValueError, match="keeps no training curve"):
-        BoostingCurveDisplay.from_estimator(model)
+    with pytest.raises(ValueError, match="stores no training curve"):
+        TrainingCurveDisplay.from_estimator(model)
 
 
 def test_displays_want_fitted_models():
     with pytest.raises(NotFittedError):
-        PruningPathDisplay.from_estimator(PrunedTreeClassifier())
+        SelectionCurveDisplay.from_estimator(PrunedTreeClassifier())
     with pytest.raises(NotFittedError):
-        BoostingCurveDisplay.from_estimator(RealAdaBoostClassifier())
+        TrainingCurveDisplay.from_estimator(RealAdaBoostClassifier())
 
 
 # --- subspace ---
@@ -321,9 +319,9 @@ def test_errors_of_a_regression_are_root_mean_squares():
 def test_lines_are_the_losses_by_size(rng):
     X = rng.uniform(size=(60, 2))
     model = LocalRegressor(degree=1, random_state=0).fit(X, np.sin(4 * X[:, 0]))
-    display = LocalChoiceDisplay.from_estimator(model)
-    drawn = np.concatenate([line.get_ydata() for line in display.lines_])
-    np.testing.assert_allclose(np.sort(drawn), np.sort(model.selection_["loss"]))
+    display = SelectionCurveDisplay.from_estimator(model)
+    shown = np.concatenate([line.get_ydata() for line in display.lines_])
+    np.testing.assert_allclose(np.sort(shown), np.sort(model.selection_["loss"]))
     size, loss = display.point_.get_xydata()[0]
     assert size == model.n_neighbors_
     assert loss == model.loo_score_
@@ -332,15 +330,15 @@ def test_lines_are_the_losses_by_size(rng):
 def test_a_model_without_a_path_is_an_error(rng):
     X = rng.uniform(size=(60, 2))
     model = LocalRegressor(n_neighbors=20, degree=1, alpha=0.1).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="nothing was left open"):
-        LocalChoiceDisplay.from_estimator(model)
+    with pytest.raises(ValueError, match="all parameters were given"):
+        SelectionCurveDisplay.from_estimator(model)
 
 
 # --- row ---
 
 
 class Fixed:
-    """Intervals around zero, as wide as the first column says."""
+    """Intervals around zero, as wide as the first column."""
 
     def predict_interval(self, X, coverage):
         half = 0.5 * np.asarray(X)[:, 0]
@@ -378,7 +376,7 @@ def test_suspicious_rows_are_ringed():
 # --- uncertainty ---
 
 
-def test_two_features_are_drawn_as_a_map():
+def test_two_features_are_shown_as_a_map():
     X, y = make_moons(80, noise=0.3, random_state=0)
     display = UncertaintyDisplay.from_data(X, y)
     assert [len(points.get_offsets()) for points in display.points_] == [40, 40]
@@ -397,7 +395,7 @@ def test_more_features_are_ranked_in_a_table():
     assert not hasattr(display, "points_")
 
 
-def test_chosen_features_are_drawn_with_their_names():
+def test_chosen_features_are_shown_with_their_names():
     X, y = load_iris(return_X_y=True, as_frame=True)
     axes = pyplot.subplots()[1]
     display = UncertaintyDisplay.from_data(X, y, features=(2, 3), ax=axes)

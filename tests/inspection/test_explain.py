@@ -42,9 +42,10 @@ from vicinal.ensemble import (
     PrunedTreeClassifier,
     RealAdaBoostClassifier,
 )
-from vicinal.inspection import Explanation, explain
+from vicinal.inspection import explain
 from vicinal.inspection.explain._columns import columns_behind
 from vicinal.inspection.explain._contributions import column_contributions
+from vicinal.inspection.results import Explanation
 from vicinal.linear import WhiteningTransformer
 from vicinal.local import (
     AnchoredLocalClassifier,
@@ -88,7 +89,7 @@ PREDICTORS = [model for model in all_instances() if hasattr(model, "predict")]
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", PREDICTORS, ids=lambda model: type(model).__name__)
-def test_every_model_gives_reasons_in_every_form(model):
+def test_every_model_gives_an_explanation_in_every_format(model):
     y = TARGET if is_regressor(model) else np.where(TWO, "yes", "no")
     model.fit(X, y if is_classifier(model) or is_regressor(model) else LABELS)
     found = explain(model, X[3], background=X)
@@ -120,7 +121,7 @@ def test_every_model_gives_reasons_in_every_form(model):
 
 
 @pytest.mark.parametrize("model", PREDICTORS, ids=lambda model: type(model).__name__)
-def test_models_fitted_on_frames_are_asked_with_frames(model):
+def test_models_fitted_on_frames_predict_frames(model):
     y = TARGET if is_regressor(model) else np.where(TWO, "yes", "no")
     frame = pd.DataFrame(X, columns=list("vwxyz"))
     with warnings.catch_warnings():
@@ -175,15 +176,15 @@ def test_coefficients_are_per_unit_of_the_columns():
         assert_allclose(found[f"x{j}"], slope, rtol=1e-4, atol=1e-6)
 
 
-def test_path_tells_every_gate_up_to_the_region():
+def test_path_lists_every_gate_up_to_the_region():
     model = SpacePartitioningClassifier(n_regions=3, n_init=1, combine="best", random_state=0)
     model.fit(X, NAMES)
     for row in X[:20]:
         section = explain(model, row)["region"]
         scores, region = model.decision_path(row[None])[0], section.values["region"]
-        told = [part for part in section.rows if part[0].startswith("gate")]
-        assert len(told) == min(region + 1, len(scores))
-        assert [part[2] == "passed on" for part in told] == [s > 0 for s in scores[: len(told)]]
+        shown = [part for part in section.rows if part[0].startswith("gate")]
+        assert len(shown) == min(region + 1, len(scores))
+        assert [part[2] == "passed on" for part in shown] == [s > 0 for s in scores[: len(shown)]]
 
 
 # --- numbers: local ---
@@ -193,9 +194,9 @@ def test_neighbours_carry_the_weights_of_the_model():
     model = LocalClassifier(n_neighbors=20, metric="standardized").fit(X, NAMES)
     section = explain(model, X[7])["neighbors"]
     weights = model.neighbors(X[7:8]).toarray()[0]
-    told = by_name(section, "weight")
+    shown = by_name(section, "weight")
     assert_allclose(
-        [told[i] for i in np.flatnonzero(weights)], weights[weights > 0] / weights.sum()
+        [shown[i] for i in np.flatnonzero(weights)], weights[weights > 0] / weights.sum()
     )
     assert section.values["effective_sample_size"] == model.effective_sample_size(X[7:8])[0]
     targets = by_name(section, "target")
@@ -203,7 +204,7 @@ def test_neighbours_carry_the_weights_of_the_model():
     assert_allclose(sum(section.values["class_shares"].values()), 1.0)
     distances = np.linalg.norm((X - X[7]) / X.std(axis=0), axis=1)
     assert_allclose(
-        [by_name(section, "distance")[i] for i in told], [distances[i] for i in told], atol=1e-12
+        [by_name(section, "distance")[i] for i in shown], [distances[i] for i in shown], atol=1e-12
     )
 
 
@@ -214,20 +215,20 @@ def test_local_contributions_are_slopes_times_the_way_from_the_neighbours(metric
     weights = model.neighbors(X[4:5]).toarray()[0]
     centre = weights @ X / weights.sum()
     slopes = model.local_coef(X[4:5])[0]
-    told = by_name(section, "contribution")
-    assert_allclose([told[f"x{j}"] for j in range(5)], slopes * (X[4] - centre), atol=1e-8)
+    shown = by_name(section, "contribution")
+    assert_allclose([shown[f"x{j}"] for j in range(5)], slopes * (X[4] - centre), atol=1e-8)
 
 
-def test_slopes_speak_for_the_predicted_class():
+def test_slopes_are_those_of_the_predicted_class():
     model = LocalClassifier(n_neighbors=40, metric="euclidean", alpha=0.1).fit(X, TWO)
     for row in X[:10]:
         found = explain(model, row)
         if "coefficients" not in found:
             continue
-        told = by_name(found["coefficients"], "coefficient")
+        shown = by_name(found["coefficients"], "coefficient")
         sign = 1.0 if found.prediction else -1.0
         slopes = sign * model.local_coef(row[None])[0]
-        assert_allclose([told[f"x{j}"] for j in range(5)], slopes, rtol=1e-9)
+        assert_allclose([shown[f"x{j}"] for j in range(5)], slopes, rtol=1e-9)
 
 
 @pytest.mark.parametrize("metric", ["forest", "ranked"])
@@ -235,12 +236,12 @@ def test_other_neighbourhoods(metric):
     model = LocalRegressor(metric=metric, n_neighbors="auto", random_state=0).fit(X, TARGET)
     found = explain(model, X[3])
     weights = model.neighbors(X[3:4]).toarray()[0]
-    told = by_name(found["neighbors"], "weight")
-    assert_allclose([told[i] for i in told], weights[list(told)] / weights.sum())
+    shown = by_name(found["neighbors"], "weight")
+    assert_allclose([shown[i] for i in shown], weights[list(shown)] / weights.sum())
     assert np.isfinite(column(found["coefficients"], "contribution")).all()
 
 
-def test_anchors_tell_what_each_stored_model_says():
+def test_anchors_show_each_stored_model():
     model = AnchoredLocalRegressor(10, n_neighbors=30, metric="euclidean", random_state=0)
     model.fit(X, TARGET)
     found = explain(model, X[3])
@@ -257,15 +258,15 @@ def test_anchors_tell_what_each_stored_model_says():
 
 def test_location_columns_have_no_slope():
     model = LocalRegressor(n_neighbors=30, location_columns=[0, 1]).fit(X, TARGET)
-    told = by_name(explain(model, X[0])["coefficients"], "coefficient")
-    assert told["x0"] == told["x1"] == 0.0
-    assert told["x2"] != 0.0
+    shown = by_name(explain(model, X[0])["coefficients"], "coefficient")
+    assert shown["x0"] == shown["x1"] == 0.0
+    assert shown["x2"] != 0.0
 
 
 def test_black_boxes_around_a_row_have_neighbours_only():
     model = LocalRegressor(DecisionTreeClassifier(max_depth=1), n_neighbors=20).fit(X, LABELS)
     keys = [section.key for section in explain(model, X[0]).sections]
-    assert keys == ["neighbors", "typicality"]
+    assert keys == ["neighbors", "novelty"]
 
 
 # --- numbers: the other families ---
@@ -292,22 +293,22 @@ def test_votes_are_those_of_the_subspaces():
     model = SubspaceFusionClassifier(["random"], LogisticRegression(), n_subspaces=3, cv=2)
     model.set_params(random_state=0).fit(X, NAMES)
     section = explain(model, X[2])["votes"]
-    said = model.predict_subspaces(X[2:3])[0]
-    assert by_name(section, "vote") == dict(zip(model.subspace_names_, said, strict=True))
-    assert sum(section.values["votes"].values()) == len(said)
+    predicted = model.predict_subspaces(X[2:3])[0]
+    assert by_name(section, "vote") == dict(zip(model.subspace_names_, predicted, strict=True))
+    assert sum(section.values["votes"].values()) == len(predicted)
 
 
 def test_slopes_of_a_polynomial_are_its_derivatives():
     model = TruncatedRBFRegressor(order=2).fit(X, TARGET)
-    told = by_name(explain(model, X[0])["coefficients"], "coefficient")
+    shown = by_name(explain(model, X[0])["coefficients"], "coefficient")
     for j in range(5):
         away = np.eye(5)[j] * 1e-4
         slope = (model.predict((X[0] + away)[None]) - model.predict((X[0] - away)[None]))[0] / 2e-4
-        assert_allclose(told[f"x{j}"], slope, rtol=1e-5, atol=1e-7)
+        assert_allclose(shown[f"x{j}"], slope, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_calibrated_distances_are_given_for_every_surface(n_classes):
+def test_calibrated_distances_are_shown_for_every_surface(n_classes):
     y = TWO if n_classes == 2 else NAMES
     model = SurfaceCalibratedClassifier(LogisticRegression(), random_state=0)
     section = explain(model.fit(X, y), X[0])["distances"]
@@ -321,22 +322,22 @@ def test_calibrated_distances_are_given_for_every_surface(n_classes):
         assert_allclose(parts / parts.sum(), model.predict_proba(X[:1])[0])
 
 
-def test_weights_of_averaged_members():
-    members = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
-    model = BayesianModelAveragingClassifier(members, random_state=0).fit(X, NAMES)
+def test_weights_of_averaged_models():
+    models = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
+    model = BayesianModelAveragingClassifier(models, random_state=0).fit(X, NAMES)
     found = explain(model, X[0])
     section = found["base_models"]
     assert_allclose(sum(column(section, "weight")), 1.0)
     assert_allclose(sum(column(section, "contribution")), found.probabilities[found.prediction])
-    said = model.named_estimators_["bayes"].predict_proba(X[:1])[0]
-    assert by_name(section, "prediction")["bayes"] == model.classes_[said.argmax()]
+    predicted = model.named_estimators_["bayes"].predict_proba(X[:1])[0]
+    assert by_name(section, "prediction")["bayes"] == model.classes_[predicted.argmax()]
     at = model.classes_.tolist().index(found.prediction)
-    assert_allclose(by_name(section, "probability")["bayes"], said[at])
+    assert_allclose(by_name(section, "probability")["bayes"], predicted[at])
 
 
 def test_averaged_numbers_add_up():
-    members = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2))]
-    model = BayesianModelAveragingRegressor(members, random_state=0).fit(X, TARGET)
+    models = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2))]
+    model = BayesianModelAveragingRegressor(models, random_state=0).fit(X, TARGET)
     found = explain(model, X[0])
     assert_allclose(sum(column(found["base_models"], "contribution")), found.prediction)
 
@@ -418,13 +419,13 @@ def test_contributions_to_a_linear_model_are_those_of_its_coefficients():
     model = LinearRegression().fit(X, TARGET)
     section = explain(model, X[0], background=X[:60])["columns"]
     effect = by_name(section, "contribution")
-    assert_allclose(section.values["reference"], model.predict(X[:60]).mean())
+    assert_allclose(section.values["baseline"], model.predict(X[:60]).mean())
     expected = model.coef_ * (X[0] - X[:60].mean(axis=0))
     assert_allclose([effect[f"x{j}"] for j in range(5)], expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["array", "frame", "polars", "sparse", "objects"])
-def test_contributions_of_columns_add_up_to_the_answer(kind):
+def test_contributions_of_columns_add_up_to_the_prediction(kind):
     table = np.where(X > 0.5, X, 0.0)
     if kind in ("frame", "polars", "objects"):
         table = pd.DataFrame(table, columns=list("vwxyz"))
@@ -446,9 +447,9 @@ def test_contributions_of_columns_add_up_to_the_answer(kind):
     for i in (0, 7):
         found = explain(model, table[i : i + 1], background=table)
         section = found["columns"]
-        total = section.values["reference"] + sum(column(section, "contribution"))
+        total = section.values["baseline"] + sum(column(section, "contribution"))
         assert_allclose(total, found.probabilities[found.prediction])
-        assert_allclose(section.values["answer"], total)
+        assert_allclose(section.values["prediction"], total)
 
 
 def test_contributions_share_what_two_columns_do_together():
@@ -465,15 +466,15 @@ def test_contributions_share_what_two_columns_do_together():
 
 def test_wide_tables_are_compared_with_fewer_rows():
     rows = np.random.RandomState(0).normal(size=(40, 900))
-    asked = []
+    n_rows = []
 
-    def answer(table):
-        asked.append(len(table))
+    def output(table):
+        n_rows.append(len(table))
         return table[:, :3].sum(axis=1)
 
-    here, reference, parts, n_others = column_contributions(answer, rows[:1], rows[1:])
+    here, reference, parts, n_others = column_contributions(output, rows[:1], rows[1:])
     assert n_others == 8
-    assert max(asked) < 6000
+    assert max(n_rows) < 6000
     assert_allclose(parts.sum(), here - reference)
     assert not parts[3:].any()
 
@@ -527,9 +528,9 @@ def test_coefficients_behind_a_scaler_are_in_units_of_the_table():
     scaled = make_pipeline(StandardScaler(), Ridge(alpha=1e-9))
     scaled.fit(X * [1.0, 10.0, 100.0, 1.0, 1.0], TARGET)
     row = X[0] * [1.0, 10.0, 100.0, 1.0, 1.0]
-    told = by_name(explain(scaled, row)["coefficients"], "coefficient")
+    shown = by_name(explain(scaled, row)["coefficients"], "coefficient")
     expected = by_name(explain(plain, row)["coefficients"], "coefficient")
-    assert_allclose([told[name] for name in expected], list(expected.values()), rtol=1e-6)
+    assert_allclose([shown[name] for name in expected], list(expected.values()), rtol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["frame", "series", "mapping", "polars"])
@@ -550,7 +551,7 @@ def test_rows_come_in_many_forms(people, form):
     assert explain(model, row).to_dict() == expected
 
 
-def test_effects_are_told_for_the_columns_of_the_table(people):
+def test_effects_are_shown_for_the_columns_of_the_table(people):
     frame, _, model = people
     section = explain(model, frame.iloc[3:4], background=frame)["columns"]
     assert set(column(section, "column")) == set(frame.columns)
@@ -669,21 +670,21 @@ def test_bars_are_the_numbers_of_the_section():
 
 
 def test_sections_are_found_by_name():
-    found = Explanation("Model", 1.0, None, {"x": 1.0}, [ExplanationSection("a", "A", "said")])
+    found = Explanation("Model", 1.0, None, {"x": 1.0}, [ExplanationSection("a", "A", "predicted")])
     assert "a" in found
     assert "b" not in found
-    assert found["a"].summary == "said"
+    assert found["a"].summary == "predicted"
     with pytest.raises(KeyError, match="this explanation has 'a'"):
         found["b"]
-    with pytest.raises(ValueError, match="nothing in the explanation of Model can be drawn"):
+    with pytest.raises(ValueError, match="the explanation of Model has no section with bars"):
         found.plot()
-    with pytest.raises(ValueError, match="'a' has no numbers to draw"):
+    with pytest.raises(ValueError, match="'a' has no bars"):
         found.plot(section="a")
     assert repr(found) == "<Explanation of Model: 1.0; a>"
 
 
 def test_numbers_that_are_not_finite_become_null():
-    section = ExplanationSection("a", "A", "said", ("x",), [(np.nan,)], None, {"y": np.inf})
+    section = ExplanationSection("a", "A", "predicted", ("x",), [(np.nan,)], None, {"y": np.inf})
     assert section.to_dict()["table"] == [{"x": None}]
     assert section.to_dict()["values"] == {"y": None}
 
@@ -704,7 +705,7 @@ def test_one_row_at_a_time():
         explain(model, X[:2])
 
 
-def test_coefficients_of_levels_and_of_numbers_in_words_are_per_unit(rng):
+def test_coefficients_of_levels_and_of_numbers_in_strings_are_per_unit(rng):
     table = pl.DataFrame(
         {
             "city": rng.choice(["Rome", "Oslo", "Bern"], 90),
@@ -724,15 +725,15 @@ def test_coefficients_of_levels_and_of_numbers_in_words_are_per_unit(rng):
 
 
 class CountingScaler(StandardScaler):
-    """Remembers how many rows it was asked for."""
+    """Remembers how many rows it got."""
 
     def transform(self, X):
-        self.asked = getattr(self, "asked", 0) + X.shape[0]
+        self.n_rows = getattr(self, "n_rows", 0) + X.shape[0]
         return super().transform(X)
 
 
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, sparse.csr_matrix])
-def test_rates_behind_an_encoder_are_asked_of_few_rows(make):
+def test_rates_behind_an_encoder_need_few_rows(make):
     X = np.random.RandomState(0).normal(size=(60, 50)) * np.arange(1, 51)
     table = make(X)
     if make is pd.DataFrame:
@@ -742,11 +743,11 @@ def test_rates_behind_an_encoder_are_asked_of_few_rows(make):
         [f"c{j}" for j in range(50)] if make is np.asarray else list(scaler.get_feature_names_out())
     )
     seen = scaler.transform(table[:1])
-    scaler.asked = 0
+    scaler.n_rows = 0
     found = columns_behind([scaler], table[:1], names, seen)
     assert_allclose(found.rates, 1.0 / scaler.scale_)
     # One row with all columns moved, twice, and two for each of six binary digits.
-    assert scaler.asked == 14
+    assert scaler.n_rows == 14
 
 
 def test_columns_that_are_mixed_have_no_source():

@@ -16,7 +16,7 @@ FOLDS = [(np.arange(20), np.arange(k, 20, N_FOLDS)) for k in range(N_FOLDS)]
 
 
 class Simulation:
-    """A comparison of models that cost what ``costs`` says; a function makes a model that plans."""
+    """A comparison of models with the costs ``costs``; a function makes a model that plans."""
 
     def __init__(self, monkeypatch, costs, budget, n_workers=2, cache=None, **seconds):
         models = {
@@ -38,8 +38,8 @@ class Simulation:
     def n_folds(self, name):
         return len(self.entries[name].scores)
 
-    def told(self, name):
-        return [told for _, task, told, _ in self.turns if task[0] == name]
+    def planned(self, name):
+        return [planned for _, task, planned, _ in self.turns if task[0] == name]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_model_that_needs_next_to_no_time_finishes_at_once(simulate):
     ("restart", "is_reversed"), [(0, False), (2, False), (20, False), (0, True)]
 )
 @pytest.mark.parametrize(
-    "auto", [lambda told: 0.9 * told, lambda told: 10 + told], ids=["obedient", "slow"]
+    "auto", [lambda planned: 0.9 * planned, lambda planned: 10 + planned], ids=["obedient", "slow"]
 )
 def test_cheap_models_have_all_folds_within_a_short_budget(
     simulate, n_workers, restart, auto, is_reversed
@@ -89,21 +89,21 @@ def test_cheap_models_have_all_folds_within_a_short_budget(
 @pytest.mark.parametrize("n_workers", [1, 2, 4])
 @pytest.mark.parametrize("cost", [0.1, 3.0, 20.0, 200.0])
 def test_a_model_that_plans_gets_all_its_turns_whatever_the_others_cost(simulate, n_workers, cost):
-    """It is told its part of half of the time; all its folds end although others are slow."""
+    """It is planned its part of half of the time; all its folds end although others are slow."""
     others = {f"other {k}": cost for k in range(12)}
     found = simulate(
-        {"guess": 0.01, **others, "flagship": lambda told: 0.9 * told}, 45.0, n_workers
+        {"guess": 0.01, **others, "flagship": lambda planned: 0.9 * planned}, 45.0, n_workers
     )
     assert found.n_folds("flagship") == 5
     assert found.n_folds("guess") == 5
-    told = found.told("flagship")
-    assert max(told) >= 0.8 * min(0.5 * 45 * n_workers / 5, 45 / math.ceil(5 / n_workers))
-    assert min(told) > 0.4 * told[0]
+    planned = found.planned("flagship")
+    assert max(planned) >= 0.8 * min(0.5 * 45 * n_workers / 5, 45 / math.ceil(5 / n_workers))
+    assert min(planned) > 0.4 * planned[0]
 
 
 def test_a_model_that_overruns_its_turn_is_not_stopped_before_the_end(simulate):
-    """A busy machine: what was told is exceeded threefold. The first fold is kept all the same."""
-    costs = {"flagship": lambda told: 3 * told, **{f"other {k}": 4.0 for k in range(12)}}
+    """A busy machine: the planned time is exceeded threefold, and the first fold is kept."""
+    costs = {"flagship": lambda planned: 3 * planned, **{f"other {k}": 4.0 for k in range(12)}}
     found = simulate(costs, 45.0, 1)
     assert found.n_folds("flagship") >= 1
     limits = [(now, limit) for now, task, _, limit in found.turns if task[0] == "flagship"]
@@ -111,30 +111,30 @@ def test_a_model_that_overruns_its_turn_is_not_stopped_before_the_end(simulate):
 
 
 def test_a_model_that_cannot_finish_its_folds_does_not_keep_the_others_waiting(simulate):
-    """And what it takes more than it was told is taken off what it is told next."""
-    costs = {"flagship": lambda told: 12 + told, **{f"other {k}": 1.0 for k in range(4)}}
+    """And what it takes more than it was planned is taken off what it is planned next."""
+    costs = {"flagship": lambda planned: 12 + planned, **{f"other {k}": 1.0 for k in range(4)}}
     found = simulate(costs, 30.0, 1)
     assert found.n_folds("flagship") <= 1
     assert sum(found.n_folds(f"other {k}") for k in range(4)) >= 14
-    costs = {"flagship": lambda told: 1.5 * told, **{f"other {k}": 4.0 for k in range(4)}}
+    costs = {"flagship": lambda planned: 1.5 * planned, **{f"other {k}": 4.0 for k in range(4)}}
     shorter = simulate(costs, 60.0, 1)
-    told = shorter.told("flagship")
-    assert told[1] <= told[0] / 1.5
+    planned = shorter.planned("flagship")
+    assert planned[1] <= planned[0] / 1.5
     assert shorter.n_folds("flagship") == 5
 
 
 def test_time_that_others_leave_goes_to_a_model_that_plans(simulate):
-    found = simulate({"guess": 0.01, "flagship": lambda told: told}, 50.0, 1)
-    told = found.told("flagship")
-    assert told[-1] > 8.0  # half of the time was kept for the guess, which needs none
+    found = simulate({"guess": 0.01, "flagship": lambda planned: planned}, 50.0, 1)
+    planned = found.planned("flagship")
+    assert planned[-1] > 8.0  # half of the time was kept for the guess, which needs none
     assert found.n_folds("flagship") == 5
     assert 40.0 < found.ended <= 50.0
 
 
 def test_alone_it_gets_everything(simulate):
-    found = simulate({"flagship": lambda told: 0.99 * told}, 50.0, 2)
+    found = simulate({"flagship": lambda planned: 0.99 * planned}, 50.0, 2)
     assert found.n_folds("flagship") == 5
-    assert found.told("flagship")[0] == pytest.approx(50 / 3)
+    assert found.planned("flagship")[0] == pytest.approx(50 / 3)
 
 
 def test_a_model_may_take_all_that_the_others_are_known_not_to_need(simulate):
@@ -145,7 +145,13 @@ def test_a_model_may_take_all_that_the_others_are_known_not_to_need(simulate):
 
 def test_time_that_is_left_goes_to_a_model_that_was_stopped(simulate):
     """Time was kept for a model that needed none of it: who was stopped meanwhile begins again."""
-    costs = {"flagship": lambda told: 0.5, "patient": 35.0, "guess": 0.1, "mean": 0.1, "one": 0.1}
+    costs = {
+        "flagship": lambda planned: 0.5,
+        "patient": 35.0,
+        "guess": 0.1,
+        "mean": 0.1,
+        "one": 0.1,
+    }
     found = simulate(costs, 100.0, 2)
     first, second = (limit for _, task, _, limit in found.turns if task == ("patient", 0))
     assert first < 35.0 < second
@@ -156,13 +162,13 @@ def test_time_that_is_left_goes_to_a_model_that_was_stopped(simulate):
 
 
 def test_without_a_budget_nothing_is_limited(simulate):
-    found = simulate({"slow": 10.0**6, "flagship": lambda told: 5.0}, None)
+    found = simulate({"slow": 10.0**6, "flagship": lambda planned: 5.0}, None)
     assert found.n_folds("slow") == found.n_folds("flagship") == 5
-    assert all(told == limit == math.inf for _, _, told, limit in found.turns)
+    assert all(planned == limit == math.inf for _, _, planned, limit in found.turns)
 
 
 def test_the_budget_holds_with_starts_of_processes_and_encoding(simulate):
-    costs = {"slow": 10.0**6, "bayes": 0.1, "flagship": lambda told: 2 * told}
+    costs = {"slow": 10.0**6, "bayes": 0.1, "flagship": lambda planned: 2 * planned}
     found = simulate(costs, 15.0, 2, start=3.0, restart=3.0, encoding=1.0)
     assert found.n_folds("bayes") == 5
     assert found.ended <= 15.0
@@ -181,7 +187,7 @@ def test_a_comparison_goes_on_from_every_budget_to_every_longer_one(
     simulate, tmp_path, short, longer, n_workers
 ):
     costs = {"guess": 0.01, "forest": 0.7, "local": 5.0, "slow": 60.0}
-    costs |= {"auto": lambda told: 4.0 + 0.9 * min(told, 20.0)}
+    costs |= {"auto": lambda planned: 4.0 + 0.9 * min(planned, 20.0)}
     first = simulate(costs, short, n_workers, cache=tmp_path)
     finished = {(name, fold) for name, entry in first.entries.items() for fold in entry.folds}
     second = simulate(costs, longer, n_workers, cache=tmp_path)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from vicinal.inspection import Comparison
 from vicinal.inspection.compare._comparison import ComparisonEntry
-from vicinal.report import ComparisonReport
+from vicinal.inspection.results import Comparison
+from vicinal.report._model_report import ComparisonReport
 
 pytest.importorskip("jinja2")
 
@@ -43,7 +43,7 @@ def test_page_names_nothing_outside_itself(report):
     assert "default-src 'none'" in html
 
 
-def test_unfinished_and_failed_models_say_so(report):
+def test_unfinished_and_failed_models_are_marked(report):
     html = report.html()
     assert "1 of 2 folds" in html
     assert "unfinished: 0 of 2 folds" in html
@@ -67,7 +67,7 @@ def test_file_appears_whole(report, tmp_path):
 
 
 def test_one_quantity_has_one_number():
-    """R² is the leaderboard's mean over folds in both places, not pooled in one of them."""
+    """R² is the leaderboard's mean over folds both times, not pooled in one of them."""
     from sklearn.datasets import load_diabetes
     from sklearn.linear_model import Ridge
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 pytest.importorskip("jinja2")
 
 from vicinal.inspection import explain
-from vicinal.report import ExplanationReport
+from vicinal.report.results import ExplanationReport
 
 EVIL = "<script>alert(1)</script>"
 
@@ -24,12 +24,12 @@ class Reader(HTMLParser):
     def __init__(self, page):
         super().__init__()
         self.tags, self.tables, self.text = set(), {}, ""
-        self.heading, self.place = "", ""
+        self.heading, self.tag = "", ""
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.place = tag
+        self.tag = tag
         if tag == "h3":
             self.heading = ""
         if tag == "tr":
@@ -38,13 +38,13 @@ class Reader(HTMLParser):
             self.tables[self.heading][-1].append("")
 
     def handle_endtag(self, tag):
-        self.place = ""
+        self.tag = ""
 
     def handle_data(self, data):
         self.text += data
-        if self.place == "h3":
+        if self.tag == "h3":
             self.heading += data
-        if self.place == "td":
+        if self.tag == "td":
             self.tables[self.heading][-1][-1] += data
 
 
@@ -67,17 +67,17 @@ def encoded(model):
     )
 
 
-def test_contributions_on_the_page_add_up_to_the_answer_on_it(people):
+def test_contributions_on_the_page_add_up_to_the_prediction_on_it(people):
     table, y = people
     model = encoded(RandomForestClassifier(20, random_state=0)).fit(table, y > 60)
     found = explain(model, table.iloc[[3]], background=table)
     page = Reader(ExplanationReport(found, "A row").html())
     parts = [float(row[2]) for row in page.tables["Columns"] if row]
     assert len(parts) == 3
-    said = found["columns"].values
-    assert_allclose(said["reference"] + sum(parts), said["answer"], atol=2e-3)
-    assert f"(probability {said['answer']:.3f})" in page.text
-    assert f"to {said['answer']:.4g}" in page.text
+    values = found["columns"].values
+    assert_allclose(values["baseline"] + sum(parts), values["prediction"], atol=2e-3)
+    assert f"(probability {values['prediction']:.3f})" in page.text
+    assert f"is {values['prediction']:.4g}" in page.text
 
 
 def test_the_page_shows_the_row_and_the_sections(people):

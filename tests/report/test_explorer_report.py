@@ -1,4 +1,4 @@
-"""The page that computes by itself: what it holds, and in Chromium that it answers as Python."""
+"""The page that computes in the browser: its content, and its predictions in Chromium."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ EVIL = "</script><script>document.title='run'</script>"
 
 @pytest.fixture(scope="module")
 def people():
-    """Numbers with gaps, whole numbers, levels, codes, dates and numbers in words."""
+    """Numbers with missing values, integers, categories, codes, dates and numbers in strings."""
     rng = np.random.RandomState(0)
     n = 160
     table = pd.DataFrame(
@@ -134,22 +134,22 @@ def test_other_models_are_refused_with_the_remedy(make, rng):
         ExplorerReport(model, X, y).as_dict()
 
 
-def test_a_mixture_of_words_is_refused_with_the_remedy(people):
+def test_an_ensemble_is_refused_with_the_remedy(people):
     table, y, _ = people
     model = AutoClassifier(["constant"], random_state=0).fit(table, y)
     with pytest.raises(TypeError, match="cannot compute AutoClassifier.* `vicinal serve`"):
         ExplorerReport(model, table, y).as_dict()
 
 
-def test_controls_know_numbers_levels_and_nothing():
+def test_controls_of_numbers_categories_and_unknown_columns():
     table = pl.DataFrame({"a": [1, 5, 2], "b": ["x", "y", "x"], "c": [None, None, None]})
     number, level, nothing = ExplorerPage(None, table).as_dict()["data"]["controls"]
     assert (number["min"], number["value"], number["max"], number["step"]) == (1, 2, 5, 1)
-    assert (level["kind"], level["levels"], level["value"]) == ("level", ["x", "y"], "x")
+    assert (level["kind"], level["categories"], level["value"]) == ("category", ["x", "y"], "x")
     assert nothing["kind"] == "unknown"
 
 
-def test_numbers_in_words_are_moved_as_numbers(people, fitted):
+def test_numbers_in_strings_are_moved_as_numbers(people, fitted):
     model, y = fitted("logit")
     data = ExplorerReport(model, people[0], y).as_dict()["data"]
     fee = next(control for control in data["controls"] if control["name"] == "fee")
@@ -183,25 +183,25 @@ def browser():
     # Frames differ in the encoder alone, which is the same for all models.
     [*((name, pd.DataFrame) for name in MODELS), ("logit", pl.from_pandas)],
 )
-def test_browser_answers_as_python_does(browser, people, fitted, tmp_path, name, kind):
+def test_browser_predicts_as_python_does(browser, people, fitted, tmp_path, name, kind):
     model, y = fitted(name)
     table = kind(people[0])
     browser.get(ExplorerReport(model, table, y).write_html(tmp_path / "page.html").as_uri())
-    said = np.array(browser.execute_script("return vicinal.data.rows.map(vicinal.answer)"))[:50]
-    rows = people[0].iloc[: len(said)]
+    outputs = np.array(browser.execute_script("return vicinal.data.rows.map(vicinal.output)"))[:50]
+    rows = people[0].iloc[: len(outputs)]
     expected = (
         model.predict_proba(rows) if hasattr(model, "classes_") else model.predict(rows)[:, None]
     )
-    assert len(said) == 50
-    np.testing.assert_allclose(said, expected, rtol=1e-9, atol=1e-9)
+    assert len(outputs) == 50
+    np.testing.assert_allclose(outputs, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_arrays_need_no_encoder(browser, rng, tmp_path):
     X = rng.normal(size=(90, 3))
     model = LinearRegression().fit(X, X @ [1.0, -2.0, 0.5])
     browser.get(ExplorerReport(model, X).write_html(tmp_path / "page.html").as_uri())
-    said = browser.execute_script("return vicinal.answer([1, 1, 1])")
-    assert said == pytest.approx([-0.5])
+    outputs = browser.execute_script("return vicinal.output([1, 1, 1])")
+    assert outputs == pytest.approx([-0.5])
 
 
 @pytest.fixture
@@ -231,20 +231,20 @@ def wait_for(check):
     return WebDriverWait(None, 10).until(lambda _: check())
 
 
-def test_a_slider_moves_the_answer(page):
+def test_a_slider_changes_the_prediction(page):
     move(page, "c0", 20)
-    assert text(page, "said") == "no"
+    assert text(page, "prediction") == "no"
     move(page, "c0", 79)
-    assert text(page, "said") == "yes"
+    assert text(page, "prediction") == "yes"
     assert len(page.find_elements("css selector", ".chance")) == 2
     assert "90 % set of labels: yes" in text(page, "interval")
     assert page.title == "People - vicinal"
     assert page.get_log("browser") == []
 
 
-def test_the_least_change_is_confirmed_and_on_seen_values(page, people, fitted):
+def test_the_counterfactual_is_confirmed_and_on_seen_values(page, people, fitted):
     move(page, "c0", 20)
-    wait_for(lambda: "Then: yes" in text(page, "change"))
+    wait_for(lambda: "New prediction: yes" in text(page, "change"))
     lines = [line.text for line in page.find_elements("css selector", ".changes li")]
     changes = dict(line.split(": ", 1) for line in lines)
     assert changes

@@ -1,4 +1,4 @@
-"""The page in a real browser: no errors, clicks show reasons, hostile names are text."""
+"""The page in a real browser: no errors, clicks show explanations, hostile names are text."""
 
 import shutil
 from itertools import pairwise
@@ -22,7 +22,7 @@ from selenium.webdriver.common.keys import Keys
 
 from vicinal import SpacePartitioningClassifier
 from vicinal.inspection import compare
-from vicinal.report import ComparisonReport, ModelReport
+from vicinal.report import ModelReport, write_html
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -53,7 +53,7 @@ def page(tmp_path_factory):
         notes=[EVIL],
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    return ComparisonReport(board, EVIL, detail=detail).write_html(path)
+    return write_html(board, path, title=EVIL, detail=detail)
 
 
 @pytest.fixture(scope="module")
@@ -85,16 +85,16 @@ def shown(browser):
     return [part for part in browser.find_elements(By.CSS_SELECTOR, ".why") if part.is_displayed()]
 
 
-def test_page_loads_without_errors_and_asks_for_nothing(opened, page):
+def test_page_loads_without_errors_and_requests_nothing(opened, page):
     assert opened.get_log("browser") == []
     loaded = opened.execute_script(
         "return performance.getEntriesByType('resource').map((part) => part.name)"
     )
     assert [name for name in loaded if not name.startswith("data:")] == []
-    for place in ("leaderboard", "answers", "thresholds", "importance", "effects", "map"):
-        assert opened.find_element(By.ID, place).is_displayed()
-    for place in ("regions", "doubtful", "reasons", "profile"):
-        assert opened.find_element(By.ID, place).is_displayed()
+    for part in ("leaderboard", "predictions", "thresholds", "importance", "effects", "map"):
+        assert opened.find_element(By.ID, part).is_displayed()
+    for part in ("regions", "uncertain", "explanations", "profile"):
+        assert opened.find_element(By.ID, part).is_displayed()
 
 
 def test_hostile_names_are_shown_as_text_and_run_nothing(opened):
@@ -107,7 +107,7 @@ def test_hostile_names_are_shown_as_text_and_run_nothing(opened):
     assert {EVIL, EVIL_IMAGE} <= {cell.text for cell in cells}
 
 
-def test_clicking_a_row_shows_its_reasons_and_no_others(opened):
+def test_clicking_a_row_shows_its_explanation_and_no_others(opened):
     picks = opened.find_elements(By.CSS_SELECTOR, ".pick")
     assert len(picks) == 6
     assert len(shown(opened)) == 1
@@ -119,8 +119,8 @@ def test_clicking_a_row_shows_its_reasons_and_no_others(opened):
         assert "SpacePartitioningClassifier predicts" in visible.text
 
 
-def test_rows_of_the_tables_and_points_of_the_map_lead_to_reasons(opened):
-    button = opened.find_elements(By.CSS_SELECTOR, "#doubtful button.row")[1]
+def test_rows_of_the_tables_and_points_of_the_map_lead_to_explanations(opened):
+    button = opened.find_elements(By.CSS_SELECTOR, "#uncertain button.row")[1]
     row = button.get_attribute("data-row")
     opened.execute_script("arguments[0].click()", button)
     assert shown(opened)[0].get_attribute("id") == f"why-{row}"
@@ -134,14 +134,17 @@ def test_costs_choose_the_threshold(opened):
     points = opened.execute_script(
         "return JSON.parse(document.querySelector('.chooser').dataset.points)"
     )
-    field = opened.find_element(By.ID, "cost-missed")
+    field = opened.find_element(By.ID, "cost-negative")
     field.clear()
     field.send_keys("25")
     button = opened.find_element(By.ID, "threshold-take")
     opened.execute_script("arguments[0].click()", button)
     best = min(points, key=lambda p: p["false_positive"] + 25 * p["false_negative"])
     assert opened.find_element(By.ID, "threshold-value").text == f"{best['threshold']:.3f}"
-    assert f"{best['false_negative']} missed" in opened.find_element(By.ID, "threshold-says").text
+    assert (
+        f"{best['false_negative']} false negatives"
+        in opened.find_element(By.ID, "threshold-scores").text
+    )
     slider = opened.find_element(By.ID, "threshold")
     slider.send_keys(Keys.END)
     last = opened.find_element(By.ID, "threshold-value").text
@@ -181,7 +184,7 @@ def test_a_screen_reader_finds_its_way(opened):
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_all_reasons_are_printed_in_light_colours(opened):
+def test_all_explanations_are_printed_in_light_colours(opened):
     opened.find_element(By.ID, "theme").click()
     try:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})

@@ -14,7 +14,7 @@ from vicinal import LocalRegressor, SpacePartitioningClassifier
 from vicinal._base._held_out import OutOfFold
 from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport
-from vicinal.report._held_out import row_trouble
+from vicinal.report._held_out import row_uncertainty
 from vicinal.report._quality import calibration, classification_facts, confusion
 from vicinal.report._table import flat_picture, regions
 
@@ -30,7 +30,7 @@ def test_calibration_of_two_classes_by_hand():
     y = np.array(["no", "yes", "yes", "yes", "no"])
     found = calibration(y, np.column_stack([1 - p, p]), classes, 1)
     assert [point["count"] for point in found["points"]] == [2, 3]
-    assert [point["happened"] for point in found["points"]] == [0.5, pytest.approx(2 / 3)]
+    assert [point["observed"] for point in found["points"]] == [0.5, pytest.approx(2 / 3)]
     assert found["error"] == pytest.approx((2 * 0.45 + 3 * (0.94 - 2 / 3)) / 5)
     assert found["of"] == "P(yes)"
 
@@ -38,7 +38,7 @@ def test_calibration_of_two_classes_by_hand():
 def test_calibration_of_more_classes_is_that_of_the_predicted_one():
     proba = np.array([[0.8, 0.1, 0.1], [0.2, 0.25, 0.55], [0.85, 0.15, 0.0]])
     found = calibration(np.array([0, 1, 0]), proba, np.arange(3), 1)
-    assert [(point["count"], point["happened"]) for point in found["points"]] == [(1, 0), (2, 1)]
+    assert [(point["count"], point["observed"]) for point in found["points"]] == [(1, 0), (2, 1)]
 
 
 def test_facts_are_those_of_scikit_learn(three_classes):
@@ -72,10 +72,10 @@ def test_confusion_by_hand():
     ]
 
 
-def test_doubt_is_one_at_a_tie_and_zero_when_sure():
+def test_uncertainty_is_one_for_equal_probabilities_and_zero_for_certain_ones():
     proba = np.array([[0.5, 0.5], [1.0, 0.0]])
-    doubt = row_trouble(OutOfFold(np.arange(2), np.arange(2), proba, np.arange(2)), None)
-    np.testing.assert_allclose(doubt, [1.0, 0.0], atol=1e-9)
+    uncertainty = row_uncertainty(OutOfFold(np.arange(2), np.arange(2), proba, np.arange(2)), None)
+    np.testing.assert_allclose(uncertainty, [1.0, 0.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 6])
@@ -158,23 +158,23 @@ def test_rows_are_explained_that_the_model_had_not_seen_and_marked_on_the_map(co
     explained = [part["row"] for part in page["explanations"]]
     assert len(explained) == 8
     assert set(explained) <= set(unseen.tolist())
-    ringed = {point["row"] for point in page["map"]["points"] if point["has_reasons"]}
+    ringed = {point["row"] for point in page["map"]["points"] if point["is_explained"]}
     assert ringed == set(explained)
 
 
-def test_one_set_of_answers_throughout(content):
-    """The model fitted again on a fold's rows says what it said in the comparison."""
+def test_one_set_of_predictions_throughout(content):
+    """The model fitted again on a fold's rows predicts as in the comparison."""
     page, entry, _ = content
     for part in page["explanations"]:
         at = part["row"]
-        said = {share["label"]: share["share"] for share in part["shares"]}
+        predicted = {share["label"]: share["share"] for share in part["shares"]}
         stated = dict(zip(entry.out_of_fold.classes, entry.out_of_fold.proba[at], strict=True))
-        assert said == {label: pytest.approx(stated[label]) for label in said}
+        assert predicted == {label: pytest.approx(stated[label]) for label in predicted}
         assert part["prediction"] == entry.out_of_fold.prediction[at]
 
 
-def test_answers_of_another_model_take_their_place(three_classes):
-    """Fitted again, a model may differ: then its answers are those of the whole page."""
+def test_predictions_of_another_model_replace_them(three_classes):
+    """Fitted again, a model may differ: then the whole page uses its predictions."""
     X, y = three_classes
     board = compare({"it": GaussianNB()}, X, y, cv=3)
     entry = board.entries[0]
@@ -194,28 +194,28 @@ def test_a_threshold_decides_the_labels_and_is_named(positive):
     X, y = make_blobs(240, centers=2, cluster_std=6.0, random_state=0)
     model = FixedThresholdClassifier(GaussianNB(), threshold=0.2, pos_label=0).fit(X[:120], y[:120])
     report = ModelReport(model, X[120:], y[120:], positive=positive, n_explained=2)
-    page, said = report.as_dict(), model.predict(X[120:])
+    page, predicted = report.as_dict(), model.predict(X[120:])
     counted = np.array([[c["count"] for c in row] for row in page["confusion"]["cells"]])
-    np.testing.assert_array_equal(counted, metrics.confusion_matrix(y[120:], said))
+    np.testing.assert_array_equal(counted, metrics.confusion_matrix(y[120:], predicted))
     assert (counted != metrics.confusion_matrix(y[120:], model.estimator_.predict(X[120:]))).any()
     zero, one = page["confusion"]["per_class"]
-    assert zero["recall"] == pytest.approx(metrics.recall_score(y[120:], said, pos_label=0))
-    assert one["precision"] == pytest.approx(metrics.precision_score(y[120:], said))
+    assert zero["recall"] == pytest.approx(metrics.recall_score(y[120:], predicted, pos_label=0))
+    assert one["precision"] == pytest.approx(metrics.precision_score(y[120:], predicted))
     assert page["facts"]["accuracy at 0.2"] == pytest.approx(model.score(X[120:], y[120:]))
     in_use = page["thresholds"]["table"][0]
     assert in_use["name"] == "in use"
-    wrong = np.sum(said != y[120:])
+    wrong = np.sum(predicted != y[120:])
     assert in_use["false_positive"] + in_use["false_negative"] == wrong
     assert page["model"] == "GaussianNB"
     for part in page["explanations"]:
-        assert part["prediction"] == said[part["row"]]
-    assert "The model answers <b>0</b> from probability 0.2 on" in report.html()
+        assert part["prediction"] == predicted[part["row"]]
+    assert "The model predicts <b>0</b> from probability 0.2 on" in report.html()
 
 
 def test_training_rows_are_shown_by_their_numbers_in_the_table(three_classes, monkeypatch):
     from vicinal.report import _model_report
 
-    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: 0.0)
+    monkeypatch.setattr(_model_report, "_background_cost", lambda model, background: 0.0)
     X, y = three_classes
     seen, unseen = np.arange(1, len(y), 2), np.arange(0, len(y), 2)
     model = make_pipeline(StandardScaler(), KNeighborsClassifier()).fit(X[seen], y[seen])
@@ -233,9 +233,9 @@ def test_training_rows_are_shown_by_their_numbers_in_the_table(three_classes, mo
 
 def test_doubtful_rows_have_the_flattest_probabilities(content):
     page, entry, _ = content
-    doubt = row_trouble(entry.out_of_fold, None)
-    rows = [row["row"] for row in page["doubtful"]]
-    assert min(doubt[rows]) >= np.sort(doubt)[-12]
+    uncertainty = row_uncertainty(entry.out_of_fold, None)
+    rows = [row["row"] for row in page["uncertain"]]
+    assert min(uncertainty[rows]) >= np.sort(uncertainty)[-12]
 
 
 def test_regions_are_shown_behind_a_pipeline(content):
@@ -252,42 +252,42 @@ def test_regression_has_residuals_and_no_confusion():
     assert page["facts"]["R²"] == pytest.approx(model.score(X[300:], y[300:]))
     assert "confusion" not in page
     worst = np.argmax(np.abs(model.predict(X[300:]) - y[300:]))
-    assert page["doubtful"][0]["row"] == worst
+    assert page["uncertain"][0]["row"] == worst
     html = report.html()
     assert "Largest errors" in html
     assert "Predicted and true" in html
 
 
-def test_without_a_target_doubts_and_reasons_remain(three_classes):
+def test_without_a_target_uncertainty_and_explanations_remain(three_classes):
     X, y = three_classes
     model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
     report = ModelReport(model, X[:60], n_explained=3)
     page = report.as_dict()
     assert "facts" not in page
     assert len(page["explanations"]) == 3
-    assert page["doubtful"][0]["truth"] is None
+    assert page["uncertain"][0]["truth"] is None
     assert "Calibration" not in report.html()
 
 
-def test_every_row_has_reasons_before_any_is_compared_with_others(three_classes, monkeypatch):
+def test_every_row_is_explained_before_any_is_compared_with_others(three_classes, monkeypatch):
     from vicinal.report import _model_report
 
-    asked = []
+    has_background = []
 
     def explain(model, row, *, background, X_train):
-        asked.append(background is not None)
+        has_background.append(background is not None)
         return _model_report_explain(model, row, background=background, X_train=X_train)
 
     _model_report_explain = _model_report.explain
     monkeypatch.setattr(_model_report, "explain", explain)
-    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: 0.0)
+    monkeypatch.setattr(_model_report, "_background_cost", lambda model, background: 0.0)
     X, y = three_classes
     model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
     page = ModelReport(model, X, y, n_explained=2).as_dict()
-    assert asked == [False, False, True, True]
+    assert has_background == [False, False, True, True]
     keys = [section["key"] for section in page["explanations"][0]["sections"]]
-    assert "surface" in keys
-    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: np.inf)
+    assert "counterfactual" in keys
+    monkeypatch.setattr(_model_report, "_background_cost", lambda model, background: np.inf)
     page = ModelReport(model, X, y, n_explained=2).as_dict()
     assert "surface" not in [section["key"] for section in page["explanations"][0]["sections"]]
 
@@ -299,7 +299,7 @@ def test_time_budget_limits_the_explanations(three_classes):
     assert len(page["explanations"]) == 1
 
 
-def test_findings_of_the_table_are_judged_by_the_same_answers():
+def test_findings_of_the_table_are_judged_by_the_same_predictions():
     X, y = make_blobs(200, centers=3, n_features=2, cluster_std=1.0, random_state=0)
     X = np.column_stack([X, np.ones(len(X))])
     y = np.where(np.arange(len(y)) % 10 == 0, (y + 1) % 3, y)
@@ -312,7 +312,7 @@ def test_findings_of_the_table_are_judged_by_the_same_answers():
     suspicious = label_issues(entry.out_of_fold.proba, y)["row"]
     assert [line["row"] for line in found["labels"]["lines"]] == suspicious[:6].tolist()
     assert found["columns"]["lines"][0]["column"] == "x" + str(X.shape[1] - 1)
-    assert "Worth a look in the table" in report.html()
+    assert "Findings in the table" in report.html()
 
 
 def test_the_positive_class_can_be_chosen(three_classes):
@@ -347,7 +347,7 @@ def test_labels_that_the_model_does_not_know_are_refused():
     y = np.where(X[:, 0] > 9.0, "c", "a")
     model = GaussianNB().fit(X, y)
     y[3] = "b"
-    with pytest.raises(ValueError, match="y holds 'b', which is none of the classes"):
+    with pytest.raises(ValueError, match="y has the label 'b', which the model does not know"):
         ModelReport(model, X, y, n_explained=1).as_dict()
 
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import column_values
-from vicinal.report._held_out import effects, held_out_answers, importance, row_losses
+from vicinal.report._held_out import effects, held_out_predictions, importance, row_losses
 from vicinal.report._page import Axis
 from vicinal.report._quality import calibration, coverage, ranking, residuals, thresholds, wilson
 from vicinal.report._table import EncodedTable, profile, segments, with_column
@@ -55,7 +55,7 @@ def test_ticks_are_round(values, texts):
     assert [tick["text"] for tick in Axis(values, "x").as_dict()["ticks"]] == texts
 
 
-def test_places_follow_the_values_and_stay_in_the_picture():
+def test_positions_follow_the_values_and_stay_in_the_plot():
     axis = Axis([], "x", low=10, high=20)
     assert axis.at([10, 15, 20, 99, -99]) == [0, 0.5, 1, 1, 0]
 
@@ -94,10 +94,10 @@ def test_calibration_has_no_points_where_there_are_no_rows():
     y = np.repeat([0, 1, 1], [29, 1, 10])
     found = calibration(y, np.column_stack([1 - p, p]), np.array([0, 1]), 1)
     assert [(point["bin"], point["count"]) for point in found["points"]] == [(0, 30), (9, 10)]
-    assert all(point["low"] < point["happened"] <= point["high"] for point in found["points"])
+    assert all(point["low"] < point["observed"] <= point["high"] for point in found["points"])
     other = calibration(y, np.column_stack([1 - p, p]), np.array([0, 1]), 0)
     assert other["of"] == "P(0)"
-    assert other["points"][0]["happened"] == 0.0
+    assert other["points"][0]["observed"] == 0.0
 
 
 def test_curves_are_those_of_scikit_learn(rng):
@@ -126,14 +126,14 @@ def test_thresholds_count_as_scikit_learn_does(rng):
     found = thresholds(y, np.column_stack([p, 1 - p]), np.array(["bad", "good"]), 0)
     assert (found["positive"], found["negative"]) == ("bad", "good")
     for point in found["points"][::17]:
-        said = np.where(p >= point["threshold"], "bad", "good")
-        matrix = metrics.confusion_matrix(y, said, labels=["good", "bad"])
+        predicted = np.where(p >= point["threshold"], "bad", "good")
+        matrix = metrics.confusion_matrix(y, predicted, labels=["good", "bad"])
         keys = ("true_negative", "false_positive", "false_negative", "true_positive")
         counts = [point[key] for key in keys]
         assert matrix.ravel().tolist() == counts
-        assert point["f1"] == pytest.approx(metrics.f1_score(y, said, pos_label="bad"))
+        assert point["f1"] == pytest.approx(metrics.f1_score(y, predicted, pos_label="bad"))
     table = {row["name"]: row for row in found["table"]}
-    assert table["one half"]["threshold"] == 0.5
+    assert table["0.5"]["threshold"] == 0.5
     assert table["best F1"]["f1"] == max(point["f1"] for point in found["points"])
     wrong = [point["false_positive"] + point["false_negative"] for point in found["points"]]
     best = table["fewest mistakes"]
@@ -165,7 +165,7 @@ def test_intervals_hold_what_they_promise(rng):
 
 
 class OnlyFirst(RegressorMixin, BaseEstimator):
-    """Says three times the first column."""
+    """Predicts three times the first column."""
 
     def fit(self, X, y):
         self.n_features_in_ = X.shape[1]
@@ -178,7 +178,7 @@ class OnlyFirst(RegressorMixin, BaseEstimator):
 def test_importance_is_the_rise_of_the_loss(rng):
     X = rng.normal(size=(400, 3))
     y = 3 * X[:, 0]
-    held_out = held_out_answers(OnlyFirst().fit(X, y), X, None, None)
+    held_out = held_out_predictions(OnlyFirst().fit(X, y), X, None, None)
     found = importance(held_out, X, y, np.random.RandomState(0), NO_END)
     first, *others = found["rows"]
     assert first["name"] == "x0"
@@ -193,17 +193,17 @@ def test_importance_is_the_rise_of_the_loss(rng):
     assert (found["unit"], found["n_left"]) == ("mean absolute error", 0)
 
 
-def test_importance_of_columns_that_say_nothing_is_left_out(rng):
+def test_importance_of_unused_columns_is_left_out(rng):
     X = rng.normal(size=(100, 2))
     model = LinearRegression().fit(X, np.zeros(100))
-    held_out = held_out_answers(model, X, None, None)
+    held_out = held_out_predictions(model, X, None, None)
     assert importance(held_out, X, rng.normal(size=100), np.random.RandomState(0), NO_END) is None
 
 
 def test_importance_is_by_column_of_the_table_and_keeps_to_its_time(people):
     X, y = people
     model = make_pipeline(TableEncoder(), LogisticRegression(max_iter=2000)).fit(X[::2], y[::2])
-    held_out = held_out_answers(model, X, None, np.arange(1, 240, 2))
+    held_out = held_out_predictions(model, X, None, np.arange(1, 240, 2))
     rows = X.iloc[1::2]
     found = importance(held_out, rows, y[1::2], np.random.RandomState(0), NO_END)
     assert {row["name"] for row in found["rows"]} == {"age", "city", "height"}
@@ -215,7 +215,7 @@ def test_importance_is_by_column_of_the_table_and_keeps_to_its_time(people):
 def test_effect_of_a_linear_model_is_its_slope(rng):
     X = rng.uniform(-1, 1, size=(300, 2))
     y = 2 * X[:, 0] - X[:, 1]
-    held_out = held_out_answers(LinearRegression().fit(X, y), X, None, None)
+    held_out = held_out_predictions(LinearRegression().fit(X, y), X, None, None)
     found = effects(held_out, X, [0], 1, NO_END)
     (part,) = found["columns"]
     (line,) = part["lines"]
@@ -230,7 +230,7 @@ def test_effect_of_a_linear_model_is_its_slope(rng):
 def test_effects_of_levels_and_of_numbers(people):
     X, y = people
     model = make_pipeline(TableEncoder(), LogisticRegression(max_iter=2000)).fit(X, y)
-    held_out = held_out_answers(model, X, None, None)
+    held_out = held_out_predictions(model, X, None, None)
     found = effects(held_out, X, [0, 1], 1, NO_END)
     age, city = found["columns"]
     assert found["y"]["label"] == "P(yes)"
@@ -241,7 +241,7 @@ def test_effects_of_levels_and_of_numbers(people):
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas])
-def test_numbers_in_words_and_dates_are_gone_through_in_order(rng, kind):
+def test_numbers_in_strings_and_dates_are_used_in_order(rng, kind):
     price = rng.uniform(100, 9000, 120)
     days = rng.randint(0, 2000, 120)
     table = kind(
@@ -253,7 +253,7 @@ def test_numbers_in_words_and_dates_are_gone_through_in_order(rng, kind):
         )
     )
     model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, price - 3.0 * days)
-    held_out = held_out_answers(model, table, None, None)
+    held_out = held_out_predictions(model, table, None, None)
     dear, late = effects(held_out, table, [0, 1], 1, NO_END)["columns"]
     assert dear["labels"] is None
     assert dear["lines"][0]["points"][0]["mean"] < dear["lines"][0]["points"][-1]["mean"]
@@ -271,9 +271,9 @@ def test_segments_find_where_errors_are(rng, kind):
     wrong = rng.rand(n) < np.where((table["age"] > 50) & (table["city"] == "Rome"), 0.7, 0.05)
     found = segments(EncodedTable(kind(table)), wrong.astype(float), True, np.random.RandomState(0))
     worst = found["rows"][0]
-    said = " and ".join(worst["conditions"])
-    assert "city = Rome" in said or "city is not Oslo" in said
-    assert "age" in said
+    predicted = " and ".join(worst["conditions"])
+    assert "city = Rome" in predicted or "city is not Oslo" in predicted
+    assert "age" in predicted
     assert worst["low"] < 0.7 < worst["high"] + 0.1
     assert sum(row["count"] for row in found["rows"]) == found["n_rows"] == 300
 
@@ -290,17 +290,17 @@ def test_no_segment_stands_out_of_noise(rng):
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas])
 def test_profile_by_hand(people, kind):
     table, y = people
-    found = profile(kind(table), EncodedTable(kind(table)), y, "answer")
+    found = profile(kind(table), EncodedTable(kind(table)), y, "outcome")
     target, age, city, height = found["rows"]
-    assert (target["name"], target["is_target"], target["kind"]) == ("answer", True, "category")
+    assert (target["name"], target["is_target"], target["kind"]) == ("outcome", True, "category")
     assert age["n_distinct"] == table["age"].nunique()
     assert (city["kind"], city["n_distinct"]) == ("category", 3)
     assert height["n_missing"] == 27
     assert height["summary"].startswith(f"{table['height'].min():.4g} to ")
-    assert found["n_gaps"] == 27
+    assert found["n_missing"] == 27
 
 
-# --- answers ---
+# --- predictions ---
 
 
 class Sure(ClassifierMixin, BaseEstimator):
@@ -317,9 +317,9 @@ class Sure(ClassifierMixin, BaseEstimator):
 def test_losses_of_models_without_probabilities(rng):
     X = rng.normal(size=(60, 1))
     y = np.where(X[:, 0] > 0.3, "b", "a")
-    held_out = held_out_answers(Sure().fit(X, y), X, None, None)
-    losses, name = row_losses(held_out.answers, y)
-    assert name == "share of wrong answers"
+    held_out = held_out_predictions(Sure().fit(X, y), X, None, None)
+    losses, name = row_losses(held_out.predictions, y)
+    assert name == "error rate"
     assert losses.mean() == np.mean((X[:, 0] > 0) != (y == "b"))
 
 
@@ -327,17 +327,17 @@ def test_losses_are_the_brier_score_of_scikit_learn(rng):
     X = rng.normal(size=(90, 2))
     for n_classes in (2, 3):
         y = rng.randint(n_classes, size=90)
-        held_out = held_out_answers(LogisticRegression().fit(X, y), X, None, None)
-        losses, name = row_losses(held_out.answers, y)
-        proba = held_out.answers.proba[:, 1] if n_classes == 2 else held_out.answers.proba
+        held_out = held_out_predictions(LogisticRegression().fit(X, y), X, None, None)
+        losses, name = row_losses(held_out.predictions, y)
+        proba = held_out.predictions.proba[:, 1] if n_classes == 2 else held_out.predictions.proba
         assert name == "Brier score"
         assert losses.mean() == pytest.approx(metrics.brier_score_loss(y, proba))
 
 
-def test_a_class_that_the_model_has_not_met_has_no_chance(rng):
+def test_a_class_that_the_model_does_not_know_has_probability_zero(rng):
     X, y = rng.normal(size=(40, 2)), np.repeat([0, 1], 20)
     model = LogisticRegression().fit(X, y)
-    answers = OutOfFold(np.arange(40), y, np.full((40, 3), 1 / 3), np.arange(3))
-    held_out = held_out_answers(model, X, answers, np.arange(5))
-    np.testing.assert_array_equal(held_out.answers.proba[:5, 2], 0.0)
-    np.testing.assert_array_equal(held_out.answers.proba[5:, 2], 1 / 3)
+    predictions = OutOfFold(np.arange(40), y, np.full((40, 3), 1 / 3), np.arange(3))
+    held_out = held_out_predictions(model, X, predictions, np.arange(5))
+    np.testing.assert_array_equal(held_out.predictions.proba[:5, 2], 0.0)
+    np.testing.assert_array_equal(held_out.predictions.proba[5:, 2], 1 / 3)

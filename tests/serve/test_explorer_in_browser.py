@@ -99,20 +99,20 @@ def text(browser, name):
 def test_a_slider_changes_the_prediction(browser, address):
     browser.get(address)
     move(browser, 18)
-    wait_for(lambda: text(browser, "said") == "young")
+    wait_for(lambda: text(browser, "prediction") == "young")
     move(browser, 79)
-    wait_for(lambda: text(browser, "said") == "old <b>")
+    wait_for(lambda: text(browser, "prediction") == "old <b>")
     assert len(browser.find_elements("css selector", ".chance")) == 2
     assert "90 % set of labels: " in text(browser, "interval")
-    assert "rows like this one were seen" in text(browser, "typicality")
+    assert "the row is typical" in text(browser, "novelty")
     assert "old <b> from probability 0.2 on" in text(browser, "rule")
 
 
 def test_a_threshold_decides_also_the_least_change(browser, address):
     browser.get(address)
     move(browser, 18)
-    wait_for(lambda: "Then: old <b>, " in text(browser, "change"))
-    chance = float(text(browser, "change").split("Then: old <b>, ")[1].split(" %")[0])
+    wait_for(lambda: "New prediction: old <b>, " in text(browser, "change"))
+    chance = float(text(browser, "change").split("New prediction: old <b>, ")[1].split(" %")[0])
     assert 20 <= chance < 50
 
 
@@ -142,7 +142,7 @@ def test_numbers_have_an_interval_and_a_goal(browser, people):
         low, high = map(float, text(browser, "interval").split(": ")[1].split(" to "))
         assert low < 30 < high
         wait_for(lambda: text(browser, "change").startswith("age: 30 → "))
-        reached = float(text(browser, "change").split("Then: ")[1].rstrip("."))
+        reached = float(text(browser, "change").split("New prediction: ")[1].rstrip("."))
         assert reached >= np.quantile(number, 0.7)
 
 
@@ -152,18 +152,18 @@ def test_without_a_table_columns_are_typed(browser, people):
     with serving(model) as found:
         browser.get("http://" + found)
         move(browser, "40")
-        wait_for(lambda: text(browser, "said").startswith("40"))
+        wait_for(lambda: text(browser, "prediction").startswith("40"))
         assert not browser.find_element("id", "near").is_displayed()
 
 
 def test_explanations_come_on_demand(browser, address):
     browser.get(address)
-    wait_for(lambda: browser.find_element("id", "said").text not in ("", "…"))
+    wait_for(lambda: browser.find_element("id", "prediction").text not in ("", "…"))
     browser.execute_script("document.getElementById('explain').click()")
     wait_for(lambda: "age" in browser.find_element("id", "why").text)
 
 
 def test_labels_run_nothing(browser, address):
     browser.get(address)
-    wait_for(lambda: browser.find_element("id", "said").text not in ("", "…"))
+    wait_for(lambda: browser.find_element("id", "prediction").text not in ("", "…"))
     assert browser.title == "model - vicinal"

@@ -157,7 +157,7 @@ def test_a_threshold_decides_everywhere(people):
     why = client.post("/explain", json={"rows": [rows[at]]}).json()
     assert share[at] < 0.5
     assert why["prediction"] == "yes"
-    assert why["sections"]["surface"]["values"]["label"] == "no"
+    assert why["sections"]["counterfactual"]["values"]["label"] == "no"
     threshold = client.get("/metadata").json()["threshold"]
     assert threshold == {"label": "yes", "probability": share[at]}
 
@@ -402,11 +402,11 @@ def test_the_page_holds_the_columns_and_runs_no_label(people):
 
 def test_numbers_in_strings_have_a_range(people):
     _, table, _ = people
-    table = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
-    table.loc[0, "age"] = "unknown"
-    model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, table["more"])
-    controls = ServedExplorer(ServedModel(model, "ages", table)).as_dict()["data"]["controls"]
-    assert [control["kind"] for control in controls] == ["number", "level", "number"]
+    words = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
+    words.loc[0, "age"] = "not told"
+    model = make_pipeline(TableEncoder(), LinearRegression()).fit(words, words["more"])
+    controls = ServedExplorer(ServedModel(model, "ages", words)).as_dict()["data"]["controls"]
+    assert [control["kind"] for control in controls] == ["number", "category", "number"]
     assert (controls[0]["min"], controls[0]["max"]) == (table["age"].min(), table["age"].max())
     client = TestClient(create_app(model, table=table))
     predicted = [

@@ -6,7 +6,8 @@ from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
-from vicinal.inspection import drift, leaking_columns
+from vicinal.inspection import drift
+from vicinal.inspection.checks import leaking_columns
 from vicinal.uncertainty import ConformalRegressor
 
 pytestmark = pytest.mark.statistical

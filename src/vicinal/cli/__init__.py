@@ -1,4 +1,4 @@
-"""The command `vicinal`: a thin shell over the public API."""
+"""The command `vicinal`: a command line over the public API."""
 
 import sys
 from importlib.util import find_spec
@@ -9,7 +9,7 @@ _NEEDED = ("typer", "rich", "jinja2", "polars")
 
 
 def main() -> None:
-    """Run the command line; without its extra, say what to install."""
+    """Run the command line; without its extra, print what to install."""
     missing = [package for package in _NEEDED if find_spec(package) is None]
     if missing:
         print(

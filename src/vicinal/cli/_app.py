@@ -1,6 +1,6 @@
-"""Commands and their options, and the way from arguments to an exit code.
+"""Commands, their options and exit codes.
 
-What a command needs is imported when it runs.
+A command imports what it needs when it runs.
 """
 
 import sys
@@ -67,7 +67,7 @@ Drop = Annotated[
 ]
 Category = Annotated[
     list[str] | None,
-    typer.Option(help="Columns of labels, whatever their type; may be repeated."),
+    typer.Option(help="Categorical columns, whatever their type; may be repeated."),
 ]
 Group = Annotated[
     str | None, typer.Option(help="A column; rows of one group are never in two folds.")
@@ -77,17 +77,19 @@ Time = Annotated[
 ]
 Weight = Annotated[str | None, typer.Option(help="A column with the weight of each row.")]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse columns that are not plain numbers and labels.")
+    bool, typer.Option("--strict", help="Reject columns that are not plain numbers or categories.")
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(help="The class of two that scores and --cost are about; the rarer by default."),
+    typer.Option(
+        help="The positive class of two, for scores and --cost; the rarer one by default."
+    ),
 ]
 Cost = Annotated[
     float | None,
     typer.Option(
-        help="How many false alarms one missed row of --positive is worth: the threshold is chosen "
-        "by it on held-out rows and kept with the model."
+        help="Cost of a false negative of --positive, in false positives: selects the threshold "
+        "on held-out rows, which is saved with the model."
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the folds and of every model.")]
@@ -101,7 +103,7 @@ def _main(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
 ) -> None:
-    """Local learning from the shell: models that are simple where you stand.
+    """Local learning from the shell: fit, compare, predict and explain.
 
     \b
     vicinal compare people.csv --target income
@@ -109,7 +111,7 @@ def _main(
     vicinal predict people.vicinal new.csv --proba --out predictions.csv
     vicinal explain people.vicinal new.csv --row 0
 
-    No idea where to begin? `vicinal compare` with your table, or `vicinal check`.
+    To start, run `vicinal compare` or `vicinal check` with your table.
     """
 
 
@@ -164,8 +166,7 @@ def compare_models(
 ) -> None:
     """Compare local models with baselines on one table and write an HTML report.
 
-    A run that was stopped, in whatever way, goes on where it was: the same command again computes
-    only the folds that are missing.
+    A run that was stopped can be continued: the same command computes only the missing folds.
 
     \b
     vicinal compare
@@ -211,7 +212,7 @@ def check_table(
         str | None, typer.Option("--target", "-t", help="The column to predict, if there is one.")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="New rows, to be held against the table.")
+        Path | None, typer.Option(help="New rows to compare with the table.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
         "check.html"
@@ -222,7 +223,7 @@ def check_table(
     delimiter: Delimiter = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look a table over before a model is fitted to it, and write a page.
+    """Check a table before a model is fitted to it, and write a page.
 
     Suspicious labels, repeated rows, columns that leak the target or are uninformative, rare
     classes; with --against also how new rows differ, and rows that are in both tables.
@@ -259,7 +260,7 @@ def fit_model(
     ] = None,
     seed: Seed = 0,
     budget: Annotated[
-        str, typer.Option(help="Time for a model that plans its fit, and to estimate its score.")
+        str, typer.Option(help="Time for the fit of `auto`, and for the estimate of the score.")
     ] = "60s",
     task: TaskOption = None,
     drop: Drop = None,
@@ -274,7 +275,7 @@ def fit_model(
 ) -> None:
     """Fit one model on a whole table and save it with its encoder.
 
-    Then say how good it is on held-out rows, by folds of the table.
+    Prints the estimated score on held-out rows, from folds of the table.
 
     \b
     vicinal fit people.csv --target income --out people.vicinal
@@ -326,7 +327,8 @@ def predict_rows(
         ),
     ] = None,
     typicality: Annotated[
-        bool, typer.Option("--typicality", help="Add how typical each row is: 0 (novel) to 1.")
+        bool,
+        typer.Option("--typicality", help="Add the typicality of each row, from 0 (novel) to 1."),
     ] = False,
     delimiter: Delimiter = None,
 ) -> None:
@@ -441,7 +443,10 @@ def serve_model(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at.")] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(envvar="VICINAL_TOKEN", help="Asked of every request; needed off loopback."),
+        typer.Option(
+            envvar="VICINAL_TOKEN",
+            help="Token that requests must send; required unless the host is loopback.",
+        ),
     ] = None,
     max_bytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in bytes.")] = 4
     * 2**20,
@@ -468,10 +473,10 @@ def explore_model(
     ),
     delimiter: Delimiter = None,
 ) -> None:
-    """Write a page on which one moves the columns of a row and sees what the model predicts.
+    """Write a page on which the reader changes a row and sees the prediction.
 
-    The page computes in the browser: anchored local models, partitions with linear regions, linear
-    models. Any other model predicts through `vicinal serve`.
+    The page computes in the browser. It works for anchored local models, partitions with linear
+    regions and linear models; for any other model use `vicinal serve`.
 
     \b
     vicinal fit people.csv -t income --model anchored-local --out people.vicinal
@@ -484,12 +489,12 @@ def explore_model(
 
 @app.command("warmup")
 def compile_ahead() -> None:
-    """Compile what the default models need, so that later processes start warm.
+    """Compile the functions of the default models ahead of the first fit.
 
-    Small tables need nothing compiled; larger ones compile some functions in the first fit of an
-    environment, about fifteen seconds, and find them in a folder from then on: beside the
-    installed package, or where NUMBA_CACHE_DIR says. Run this while an image is built to have them
-    there; with imports it takes some twenty seconds.
+    Small tables need nothing compiled. For larger tables the first fit of an installation compiles
+    some functions, which takes about fifteen seconds; later processes read them from the folder of
+    the installed package or from NUMBA_CACHE_DIR. Run this command while an image is built; it
+    takes about twenty seconds.
     """
     from vicinal.cli import _commands
 
@@ -520,7 +525,7 @@ def export_model(
 
 @app.command("info")
 def show_info(model: Model, as_json: AsJson = False) -> None:
-    """Say what a model file holds, without loading the model.
+    """Print what a model file contains, without loading the model.
 
     \b
     vicinal info people.vicinal
@@ -536,7 +541,7 @@ def show_info(model: Model, as_json: AsJson = False) -> None:
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code.
 
-    0 is success, 2 an input or an option that the reader can mend, 1 everything else, 130 an
+    0 is success, 2 an error of the input or an option, 1 any other error, 130 an
     interruption. ``--debug`` anywhere lets the trace through.
     """
     debug = "--debug" in arguments
@@ -575,8 +580,7 @@ def _explain(error: Exception) -> int:
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
     """Print a warning as one line, without its location in the code.
 
-    Warnings of other libraries are about code that the reader has not written. One of them is of
-    use, in other words: that a fit did not converge.
+    Warnings of other libraries are hidden, except that a fit did not converge.
     """
     from sklearn.exceptions import ConvergenceWarning
 

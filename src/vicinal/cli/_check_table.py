@@ -12,12 +12,12 @@ from sklearn.pipeline import make_pipeline
 
 from vicinal._base import fit_weighted, takes_weights
 from vicinal.cli._read_table import read_tables
-from vicinal.cli._show import InputError, quoted, say
+from vicinal.cli._show import InputError, log, quoted
 from vicinal.table import TableEncoder
 from vicinal.table.keys import is_id
 
 _MANY_LEVELS = 1000
-# Whole numbers of more values are amounts, unless --task says otherwise.
+# Integers with more values are a regression target, unless --task is given.
 _MOST_CODES = 10
 _MOST_NAMED = 8
 _MORE = "`vicinal check` shows more"
@@ -45,7 +45,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class CheckedTable:
-    """Rows, target and what each column is; ``notes`` tell what was decided about the columns."""
+    """Rows, target and types of the columns; ``notes`` describe decisions about the columns."""
 
     X: pl.DataFrame
     y: np.ndarray
@@ -113,7 +113,7 @@ def check_table(
     X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
     if strict:
         _refuse(X, roles.category)
-    # The type says it to every model, also to those that take the table as it is.
+    # The type marks the column for every model, also for those that encode it themselves.
     X = (
         X.with_columns(pl.col(*roles.category).cast(pl.String).cast(pl.Categorical))
         if roles.category
@@ -144,7 +144,7 @@ def names_in(given: Sequence[str], frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def check_has(frame: pl.DataFrame, name: str) -> None:
-    """Refuse the name of a column that is not there, and say which is meant."""
+    """Raise an error for an unknown column, with the most similar name."""
     if name in frame.columns:
         return
     close = difflib.get_close_matches(name, frame.columns, n=1)
@@ -333,7 +333,7 @@ class Source:
         return self.paths[0].name + more
 
     def load(self, min_rows: int = 2) -> CheckedTable:
-        """Read and check the table, and say what was found."""
+        """Read and check the table, and print what was found."""
         if not self.paths:
             frame, target = _embedded(self.embedded)
         elif self.target is None:
@@ -348,11 +348,11 @@ class Source:
             strict=self.strict,
             min_rows=min_rows,
         )
-        say(
+        log(
             f"{self.title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}"
         )
         for note in checked.notes:
-            say(f"  note: {note}")
+            log(f"  note: {note}")
         return checked
 
 
@@ -378,28 +378,28 @@ def _guess(checked: CheckedTable) -> str:
 
 
 def warn(checked: CheckedTable, seed: int) -> None:
-    """Say in one line each what would make a score misleading."""
-    from vicinal.inspection import leaking_columns
+    """Print what would make a score misleading, one line each."""
+    from vicinal.inspection.checks import leaking_columns
 
     X = checked.X
     if checked.groups is None:
         for name in X.columns:
             if is_id(name) and 2 < X[name].n_unique() <= X.height // 2:
-                say(
+                log(
                     f"  note: rows share a {name!r}; if new rows have others, --group {name!r} "
                     "holds out all rows of one together"
                 )
         n_repeats = X.height - X.with_columns(target=checked.y).n_unique()
         if n_repeats >= max(2, _REPEATED * X.height):
-            say(
-                f"  note: {n_repeats:,} rows repeat others, so folds are judged on rows that were "
-                f"learned (--group keeps rows together); {_MORE}"
+            log(
+                f"  note: {n_repeats:,} rows are duplicates, so test rows of folds are also in "
+                f"training (--group keeps rows together); {_MORE}"
             )
     if X.width <= _JUDGED_COLUMNS:
         rows = np.random.RandomState(seed).permutation(X.height)[:_JUDGED_ROWS]
         found = leaking_columns(X[rows], checked.y[rows], task=checked.task, random_state=seed)
         if found and X.width > 1:
-            say(
-                f"  note: {found.summary.rstrip(':')}: is it known when the question is asked "
+            log(
+                f"  note: {found.summary.rstrip(':')}: is it known at prediction time "
                 f"(--drop)? {_MORE}"
             )

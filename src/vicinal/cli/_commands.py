@@ -1,4 +1,4 @@
-"""What each command does, in terms of the public API."""
+"""The commands, in terms of the public API."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from vicinal.cli._read_table import (
     without_formulas,
     write_table,
 )
-from vicinal.cli._show import InputError, quoted, say
+from vicinal.cli._show import InputError, log, quoted
 from vicinal.cli._threshold import Threshold
 from vicinal.table import TableEncoder
 
@@ -55,7 +55,9 @@ def predict(
 ) -> None:
     """Predict every row of a table; ``keep`` names columns that are copied to the output."""
     if interval is not None and not 0 < interval < 1:
-        raise InputError(f"--interval {interval:g} must be a chance between 0 and 1, such as 0.9")
+        raise InputError(
+            f"--interval {interval:g} must be a probability between 0 and 1, such as 0.9"
+        )
     out = None if out == Path("-") else out
     fitted = load_model(model)
     threshold = threshold_of(model)
@@ -74,7 +76,7 @@ def predict(
         shares = np.asarray(fitted.predict_proba(X))
         columns["prediction"] = fitted.classes_[shares.argmax(axis=1)]
         if threshold is not None:
-            say(f"the prediction is {threshold}")
+            log(f"the prediction is {threshold}")
             columns["prediction"] = threshold.predict(shares, fitted.classes_)
         if proba:
             columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
@@ -89,7 +91,7 @@ def predict(
         sys.stdout.write(without_formulas(output).write_csv())
         return
     write_table(output, out)
-    say(f"{output.height:,} predictions: {out}")
+    log(f"{output.height:,} predictions: {out}")
 
 
 def threshold_of(model: Path) -> Threshold | None:
@@ -104,7 +106,7 @@ def _decided(fitted: Any, model: Path) -> Any:
     threshold = threshold_of(model)
     if threshold is None:
         return fitted
-    say(f"the prediction is {threshold}")
+    log(f"the prediction is {threshold}")
     return threshold.applied(fitted)
 
 
@@ -146,9 +148,9 @@ def export(model: Path, out: Path, *, table: Path | None, delimiter: str | None)
         raise InputError(f"{str(model)!r} cannot be exported: {error}") from error
     inputs = quoted([entry.name for entry in graph.graph.input])
     checked = "" if rows is None else f"; it agrees with the model on {rows.height:,} rows"
-    say(f"graph with the inputs {inputs}: {out}{checked}")
+    log(f"graph with the inputs {inputs}: {out}{checked}")
     if (threshold := threshold_of(model)) is not None:
-        say(f"  note: the graph gives probabilities; {threshold}")
+        log(f"  note: the graph gives probabilities; {threshold}")
 
 
 def load_model(path: Path) -> Any:
@@ -180,7 +182,7 @@ def explain(
 ) -> None:
     """Explain one row."""
     from vicinal.inspection import explain as explain_row
-    from vicinal.report import ExplanationReport
+    from vicinal.report import write_html
 
     if quick and (fixed or to is not None):
         raise InputError(
@@ -190,11 +192,9 @@ def explain(
     frame = read_table(table, delimiter)
     if not 0 <= row < frame.height:
         raise InputError(f"--row {row}: the table has the rows 0 to {frame.height - 1}")
-    title = f"Row {row} of {table.name}"
-    forms = {".html": lambda found: ExplanationReport(found, title).html(), ".json": _as_json}
     if out is not None:
         check_folder(out, "--out")
-        if out.suffix not in forms:
+        if out.suffix not in (".html", ".json"):
             raise InputError(f"--out {str(out)!r} must end in .html or .json")
     rows = frame.select(known_columns(fitted, frame))
     unknown = [name for name in fixed if name not in rows.columns]
@@ -224,8 +224,11 @@ def explain(
     if as_json:
         print(_as_json(found))
     if out is not None:
-        write_whole(out, forms[out.suffix](found))
-        say(f"explanation: {out}")
+        if out.suffix == ".html":
+            write_html(found, out, title=f"Row {row} of {table.name}")
+        else:
+            write_whole(out, _as_json(found))
+        log(f"explanation: {out}")
 
 
 def _known_already(found: Any) -> str:
@@ -249,7 +252,7 @@ def _label(fitted: Any, text: str, option: str) -> Any:
     for label in classes:
         if str(label) == text:
             return label
-    raise InputError(f"{option} {text!r}: the model says {quoted(classes) or 'numbers'}")
+    raise InputError(f"{option} {text!r}: the classes are {quoted(classes)}")
 
 
 def _as_json(explanation) -> str:
@@ -286,8 +289,8 @@ def report(
     frame, y, notes = known_target(frame, target, fitted)
     X = frame.select(known_columns(fitted, frame))
     if fingerprint(X) == about.get("rows"):
-        notes.append("the model was fitted to these rows: it will predict others less well")
-        say(f"  note: {notes[-1]}; `vicinal compare` judges by rows held out")
+        notes.append("the model was fitted to these rows: scores on new rows will be lower")
+        log(f"  note: {notes[-1]}; `vicinal compare` estimates by held-out rows")
     positive = about.get("positive")
     fitted = _decided(fitted, model)
     page = ModelReport(
@@ -301,7 +304,7 @@ def report(
         notes=notes,
         random_state=seed,
     )
-    say(f"report: {page.write_html(out)}")
+    log(f"report: {page.write_html(out)}")
 
 
 def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
@@ -311,7 +314,7 @@ def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
     """
     if target is None or target not in frame.columns:
         lacks = "target" if target is None else f"column {target!r}"
-        return frame, None, [f"the table has no {lacks}: how good the predictions are is unknown"]
+        return frame, None, [f"the table has no {lacks}: scores cannot be computed"]
     notes: list[str] = []
     frame = rows_with_target(frame, target, notes)
     if not hasattr(fitted, "classes_"):
@@ -348,7 +351,7 @@ def serve(
         rows = frame.select(known_columns(fitted, frame)).to_pandas()
     fitted = _decided(fitted, model)
     address = f"[{host}]" if ":" in host else host
-    say(f"http://{address}:{port}/ serves {model}; Ctrl-C stops it")
+    log(f"http://{address}:{port}/ serves {model}; Ctrl-C stops it")
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", model.stem).strip("-") or "model"  # part of an address
     options: Any = {"name": name, "table": rows, "y": y, "token": token}
     try:
@@ -358,7 +361,7 @@ def serve(
 
 
 def info(model: Path, *, as_json: bool) -> None:
-    """Print what a model file says of itself."""
+    """Print the metadata of a model file."""
     from vicinal.io import info as read_info
 
     if not model.is_file():
@@ -393,7 +396,7 @@ def info(model: Path, *, as_json: bool) -> None:
 
 
 def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> None:
-    """Write a page that predicts by itself."""
+    """Write a page that computes predictions in the browser."""
     from vicinal.io import info as read_info
     from vicinal.report import ExplorerReport
 
@@ -405,7 +408,7 @@ def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> No
     fitted = _decided(fitted, model)
     try:
         page = ExplorerReport(fitted, rows, y, title=f"{model.stem} on {table.name}")
-        say(f"explorer: {page.write_html(out)}")
+        log(f"explorer: {page.write_html(out)}")
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from None
 
@@ -425,9 +428,9 @@ def check(
     delimiter: str | None,
     as_json: bool,
 ) -> None:
-    """Look a table over, print what was found and write a page."""
-    from vicinal.inspection import check as look_over
-    from vicinal.report import CheckReport
+    """Check a table, print the findings and write a page."""
+    from vicinal.inspection import check as check_rows
+    from vicinal.report import write_html
 
     check_folder(out, "--out")
     frame = read_tables(tables, delimiter)
@@ -451,14 +454,14 @@ def check(
                 f"--against {str(against)!r} lacks {quoted(missing)}; leave out with --drop what "
                 "new rows do not have"
             )
-    found = look_over(frame, y, against=new, task=task, random_state=seed)
+    found = check_rows(frame, y, against=new, task=task, random_state=seed)
     for note in notes:
-        say(f"  note: {note}")
+        log(f"  note: {note}")
     print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else found)
-    title = f"A look at {tables[0].name}" + (
+    title = f"Check of {tables[0].name}" + (
         "" if against is None else f" compared with {against.name}"
     )
-    say(f"page: {CheckReport(found, title, notes).write_html(out)}")
+    log(f"page: {write_html(found, out, title=title, notes=notes)}")
 
 
 def warmup() -> None:
@@ -471,4 +474,4 @@ def warmup() -> None:
         total += seconds
         print(f"{name:<16}{seconds:6.1f} s")
     print(f"{'together':<16}{total:6.1f} s")
-    print(f"kept in {os.environ.get('NUMBA_CACHE_DIR', '__pycache__ folders beside the sources')}")
+    print(f"stored in {os.environ.get('NUMBA_CACHE_DIR', '__pycache__ folders of the package')}")

@@ -1,4 +1,4 @@
-"""Models by the names that people type, and what compiles them ahead."""
+"""Models by the names that users type, and functions to compile ahead."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ BASELINES = {
 # Larger tables need compiled functions.
 COMPILED_FROM = 340
 
-# Estimators that are made of other models, which a command line cannot spell.
+# Estimators that need other models as parameters.
 _NEED_MODELS = ("BayesianModelAveraging", "Conformal", "SurfaceCalibrated")
 
 
@@ -38,7 +38,7 @@ def pick(models: dict[str, Any], wanted: str) -> dict[str, Any]:
 
 
 def match(wanted: str, names: list[str]) -> str:
-    """Find a name: case, spaces, dashes and Classifier/Regressor do not matter, a part will do."""
+    """Find a name: case, spaces, dashes and Classifier/Regressor are ignored, a part is enough."""
     plain = {_plain(name): name for name in names}
     key = _plain(wanted)
     if key in plain:
@@ -47,13 +47,15 @@ def match(wanted: str, names: list[str]) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(f"the model {wanted.strip()!r} could be {quoted(found)}; say which")
+        raise InputError(
+            f"the model {wanted.strip()!r} could be {quoted(found)}; give more of the name"
+        )
     raise InputError(f"no model is called {wanted.strip()!r}; choose from {quoted(names, 40)}")
 
 
 def one_model(wanted: str, task: str, seed: int, settings: list[str]) -> tuple[str, Any]:
     """Return a name and an unfitted model with its settings made."""
-    from vicinal.inspection import candidate_models
+    from vicinal.inspection.candidates import candidate_models
 
     models = {**_estimators(task, seed), **candidate_models(task, random_state=seed)}
     name = match(wanted, list(models))
@@ -105,8 +107,8 @@ def _set(model, name, setting) -> None:
 
 def _typed(name: str) -> str:
     """Return a name as one types it: SpacePartitioningClassifier is space-partitioning."""
-    words = re.sub("(?<=[a-z])(?=[A-Z])", "-", _short(name))
-    return words.replace(" ", "-").lower()
+    parts = re.sub("(?<=[a-z])(?=[A-Z])", "-", _short(name))
+    return parts.replace(" ", "-").lower()
 
 
 def _short(name: str) -> str:
@@ -118,7 +120,7 @@ def _plain(name: str) -> str:
 
 
 def compiling_steps() -> dict[str, Callable[[], Any]]:
-    """Return fits and searches, by name, that compile what the default models need."""
+    """Return fits and searches, by name, that compile the functions of the default models."""
     import numpy as np
 
     from vicinal.auto import AutoClassifier
@@ -127,7 +129,7 @@ def compiling_steps() -> dict[str, Callable[[], Any]]:
     rng = np.random.RandomState(0)
     X = rng.normal(size=(COMPILED_FROM, 4))
     number = X[:, 0] + 0.3 * rng.normal(size=len(X))
-    # The members that are compiled; models of numbers run the same functions.
+    # The families that are compiled; regression uses the same functions.
     compiled = AutoClassifier(["local", "gradient", "linear"], random_state=0)
     linear = AutoClassifier(["linear"], random_state=0)
     return {

@@ -37,7 +37,7 @@ def read_tables(paths: Sequence[Path], delimiter: str | None = None) -> pl.DataF
     try:
         return pl.concat(frames, how="diagonal_relaxed")
     except pl.exceptions.PolarsError:
-        # A column of numbers here and words there: words everywhere, and the encoder decides.
+        # A column of numbers in one table and strings in another: strings, and the encoder decides.
         texts = [frame.with_columns(pl.all().cast(pl.String)) for frame in frames]
         return _with_types(pl.concat(texts, how="diagonal"))
 
@@ -67,7 +67,7 @@ def read_table(path: Path, delimiter: str | None = None) -> pl.DataFrame:
 
 
 def _bytes_of(path: Path) -> tuple[bytes, str]:
-    """Return what a file holds, unpacked, and the ending that says what it is."""
+    """Return the unpacked bytes of a file, and the ending that determines its format."""
     if str(path) == "-":
         data = sys.stdin.buffer.read()
         first = data.lstrip()
@@ -125,7 +125,7 @@ def _read_delimited(data: bytes, path: Path, delimiter: str | None) -> pl.DataFr
     if len(header) < 2 and not delimiter and not re.fullmatch(_ONE_NAME, names[0]):
         raise InputError(
             f"the table {str(path)!r} reads as one column, {header[0]!r}, when cut at "
-            f"{separator!r}; say what separates the columns with --delimiter"
+            f"{separator!r}; give the separator with --delimiter"
         )
     frame = _cells(text, separator, quote, names, path)
     return _with_types(_missing_texts_as_null(frame))
@@ -228,7 +228,7 @@ def _read_sheet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
     lines = [line for line in sheet if any(value not in (None, "") for value in line)]
     if not lines:
         raise InputError(f"the first sheet of {str(path)!r} is empty")
-    # Columns without a name, as notes beside a table are, are no part of it.
+    # Columns without a name, such as notes next to a table, are skipped.
     kept = [j for j, name in enumerate(lines[0]) if name not in (None, "")]
     names = [str(lines[0][j]).strip() for j in kept]
     _check_names(names, path)

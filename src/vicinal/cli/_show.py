@@ -21,8 +21,8 @@ def quoted(names: list, limit: int = 8) -> str:
     return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-def say(text: str) -> None:
-    """Print a line that is not the result, so that the result can be piped; no empty one."""
+def log(text: str) -> None:
+    """Print a line to standard error, which keeps the result free for pipes; skip empty ones."""
     if text:
         print(text, file=sys.stderr, flush=True)
 
@@ -61,7 +61,7 @@ class LiveBoard:
                 self.seen.add(key)
                 score = f"{board.sign * entry.mean:.4f}" if len(entry.scores) else ""
                 note = entry.error or entry.note
-                say(f"  {self._clock()}  {entry.name}  {score}  {note}".rstrip())
+                log(f"  {self._clock()}  {entry.name}  {score}  {note}".rstrip())
 
     def _clock(self) -> str:
         return f"{_clock.now() - self.started:5.0f} s"

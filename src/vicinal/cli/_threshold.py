@@ -1,4 +1,4 @@
-"""The probability threshold of a class, chosen by what mistakes cost."""
+"""The probability threshold of a class, selected by the costs of errors."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,10 +9,10 @@ from scipy.special import expit, logit
 from vicinal._base._held_out import OutOfFold
 from vicinal._kernels.calibration._probabilities import fit_platt
 from vicinal.cli._check_table import CheckedTable
-from vicinal.cli._show import InputError, quoted, say
+from vicinal.cli._show import InputError, log, quoted
 
-# The cut of least cost must save this many standard errors, or it is taken for luck.
-_SURE = 2.0
+# The cut of least cost is used if it saves at least this many standard errors.
+_SIGNIFICANT = 2.0
 
 
 class _Cuts:
@@ -24,19 +24,19 @@ class _Cuts:
         alarms = np.concatenate([[0.0], np.cumsum(weights * ~is_positive)])
         found = np.concatenate([[0.0], np.cumsum(weights * is_positive)])
         self._costs = alarms + cost * (found[-1] - found)
-        # Rows between two cuts are all that tells them apart: the squares of what they cost.
+        # Two cuts differ in the rows between them: cumulative squares of their costs.
         squares = weights * np.where(is_positive, cost**2, 1.0)
         self._squares = np.concatenate([[0.0], np.cumsum(squares)])
         differ = self._shares[:-1] > self._shares[1:]
         self._is_cut = np.concatenate([[True], differ, [True]])
         self._least = self._costs[self._is_cut].min()
 
-    def saves_for_sure(self, value: float) -> bool:
-        """Tell whether the cut of least cost is cheaper than ``value`` by more than luck."""
-        place = int(np.count_nonzero(self._shares >= value))
+    def saves_significantly(self, value: float) -> bool:
+        """Return whether the cut of least cost is significantly cheaper than ``value``."""
+        index = int(np.count_nonzero(self._shares >= value))
         best = np.flatnonzero(self._is_best())
-        spread = np.sqrt(np.abs(self._squares[best] - self._squares[place]).min())
-        return bool(self._costs[place] - self._least > _SURE * spread)
+        spread = np.sqrt(np.abs(self._squares[best] - self._squares[index]).min())
+        return bool(self._costs[index] - self._least > _SIGNIFICANT * spread)
 
     def best(self, wanted: float) -> float:
         """Return the threshold of least cost that is nearest to the one wanted."""
@@ -51,7 +51,7 @@ class _Cuts:
 
 
 def _by_sigmoid(shares, is_positive, wanted: float, weights) -> float:
-    """Return the share at which a sigmoid of log-odds says ``wanted``, or that where none rises."""
+    """Return the share that a fitted sigmoid of log-odds maps to ``wanted``, else ``wanted``."""
     n_rows = weights.sum()
     edge = 0.5 / n_rows  # a share of 0 or 1 is no more certain than the rows are many
     odds = logit(np.clip(shares, edge, 1.0 - edge))
@@ -75,28 +75,28 @@ class Threshold:
     ) -> "Threshold":
         """Return the threshold of least cost on held-out predictions.
 
-        One missed row of the class costs ``cost`` false alarms, so true probabilities ask for
-        1 / (1 + cost). Shares are made such by a sigmoid: its two numbers vary far less from table
-        to table than the cut of least cost does, which is taken where it saves for sure.
+        A false negative costs as much as ``cost`` false positives, so calibrated probabilities need
+        the threshold 1 / (1 + cost). A sigmoid calibrates the shares: its two parameters vary far
+        less than the cut of least cost, which is used only where it saves significantly.
         """
         weights = np.ones(len(shares)) if weights is None else np.asarray(weights, dtype=float)
         weights = weights / min(1.0, weights.mean())  # counts of rows, or of one row each
         wanted = 1.0 / (1.0 + cost)
         cuts = _Cuts(shares, is_positive, cost, weights)
         value = _by_sigmoid(shares, is_positive, wanted, weights)
-        if cuts.saves_for_sure(value):
+        if cuts.saves_significantly(value):
             value = cuts.best(wanted)
         return cls(positive, value, float(cost))
 
     def __str__(self) -> str:
         return (
             f"{self.positive!r} from probability {self.value:.4g} on, "
-            f"as one missed is worth {self.cost:g} false alarms"
+            f"as a false negative costs {self.cost:g} false positives"
         )
 
     @classmethod
     def of(cls, metadata: dict[str, Any]) -> "Threshold | None":
-        """Return what the file of a model says."""
+        """Return the threshold in the metadata of a model file."""
         stored = metadata.get("threshold")
         return None if stored is None else cls(**stored)
 
@@ -120,8 +120,8 @@ class Threshold:
         self, shares: np.ndarray, y: np.ndarray, classes: np.ndarray, weights: Any = None
     ) -> float:
         """Return the mean cost of a prediction."""
-        missed = y.astype(str) == self.positive
-        costs = (self.predict(shares, classes) != y) * np.where(missed, self.cost, 1.0)
+        is_positive = y.astype(str) == self.positive
+        costs = (self.predict(shares, classes) != y) * np.where(is_positive, self.cost, 1.0)
         return float(np.average(costs, weights=weights))
 
 
@@ -130,22 +130,22 @@ def choose_threshold(
 ) -> Threshold | None:
     """Choose the threshold on held-out predictions and report what it costs there."""
     if held_out is None or held_out.proba is None or held_out.classes is None:
-        say("  note: there are no held-out probabilities, so --cost has no threshold to choose")
+        log("  note: without held-out probabilities, --cost cannot select a threshold")
         return None
     proba, classes, y = held_out.proba, held_out.classes, checked.y[held_out.rows]
     shares = proba[:, int(np.flatnonzero(classes == label)[0])]
     weights = None if checked.weights is None else checked.weights[held_out.rows]
     found = Threshold.choose(shares, y == label, str(label), cost, weights)
     half = Threshold(found.positive, 0.5, cost)
-    say(
-        f"{found}: {found.mean_cost(proba, y, classes, weights):.4f} a row on held-out rows, "
-        f"{half.mean_cost(proba, y, classes, weights):.4f} from 0.5 on"
+    log(
+        f"{found}: {found.mean_cost(proba, y, classes, weights):.4f} per held-out row, "
+        f"{half.mean_cost(proba, y, classes, weights):.4f} with threshold 0.5"
     )
     return found
 
 
 def positive_label(checked: CheckedTable, wanted: str | None, option: str) -> Any:
-    """Return the class that is asked for, the rarer one by default; two classes are needed."""
+    """Return the positive class, by default the rarer one of two."""
     if checked.task == "regression":
         raise InputError(f"{option}: the target {checked.target!r} is a number and has no classes")
     classes, counts = np.unique(checked.y, return_counts=True)
@@ -166,5 +166,5 @@ def check_cost(cost: float | None) -> None:
     """Refuse a cost that is no positive number."""
     if cost is not None and not (np.isfinite(cost) and cost > 0):
         raise InputError(
-            f"--cost {cost:g} must be above 0: how many false alarms one missed row is worth"
+            f"--cost {cost:g} must be above 0: the cost of a false negative in false positives"
         )

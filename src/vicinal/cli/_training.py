@@ -26,7 +26,7 @@ from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._check_table import CheckedTable, Source, warn
 from vicinal.cli._models import COMPILED_FROM, compiling_steps, one_model, pick
 from vicinal.cli._read_table import check_folder
-from vicinal.cli._show import InputError, LiveBoard, print_leaderboard, quoted, say
+from vicinal.cli._show import InputError, LiveBoard, log, print_leaderboard, quoted
 from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
 
 _MOST_JOBS = 4
@@ -68,7 +68,7 @@ def compare(
     jobs = jobs or min(_MOST_JOBS, os.cpu_count() or 1)
     # Processes import what they need while the table is read.
     with processes_ahead(_WORKER, jobs):
-        from vicinal.inspection import candidate_models
+        from vicinal.inspection.candidates import candidate_models
 
         checked = source.load(min_rows=2 * folds)
         label = None
@@ -98,19 +98,19 @@ def compare(
             )
         except KeyboardInterrupt:
             if not fresh:
-                say("finished folds are kept: the same command goes on from there")
+                log("finished folds are stored: the same command continues from there")
             raise
     if as_json:
-        say(board.warning)
+        log(board.warning)
         print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
     else:
         print_leaderboard(board)
     if not any(len(entry.scores) for entry in board.entries):
-        raise RuntimeError("no model finished a fold; the lines above say why")
+        raise RuntimeError("no model finished a fold; the lines above show the errors")
     held_out = board.entries[0].out_of_fold
     threshold = None if cost is None else choose_threshold(held_out, checked, label, cost)
     page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
-    say(f"report: {page}")
+    log(f"report: {page}")
     if save is not None:
         _save_best(board, chosen, checked, source, save, seconds, label, threshold)
 
@@ -156,12 +156,12 @@ def leaderboard(
 def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     """Compile our models on a few rows, once after an installation; return the seconds it took."""
     ours = {name: model for name, model in models.items() if _is_ours(model)}
-    # Few rows go where nothing is compiled, so what larger tables need is asked for by itself.
+    # Few rows use no compiled functions, so those of larger tables are compiled separately.
     steps = compiling_steps() if checked.X.height >= COMPILED_FROM else {}
     mark = cache_folder().parent / f"compiled-{_installation([*sorted(ours), *steps])}"
     if not ours or mark.exists():
         return 0.0
-    say("compiling, once after an installation; this is not part of the budget")
+    log("compiling, once per installation; this is not part of the budget")
     started = _clock.now()
     rows = np.linspace(0, checked.X.height - 1, min(_COMPILED_ROWS, checked.X.height)).astype(int)
     kinds = dict(list(checked.kinds.items())[:_COMPILED_COLUMNS])
@@ -178,7 +178,7 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     mark.parent.mkdir(parents=True, exist_ok=True)
     write_whole(mark, "")
     seconds = _clock.now() - started
-    say(f"compiled in {seconds:.0f} s")
+    log(f"compiled in {seconds:.0f} s")
     return seconds
 
 
@@ -195,25 +195,25 @@ def _installation(compiled: list[str]) -> str:
 def _write_report(
     board, models, checked, title, seed, out, end, positive=None, threshold=None
 ) -> Path:
-    from vicinal.report import ComparisonReport
+    from vicinal.report import write_html
 
     heading = f"{title}: local models compared with baselines"
     detail = None
     if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
-        detail = _closer_look(board, models, checked, seed, end, positive, threshold)
+        detail = _detail(board, models, checked, seed, end, positive, threshold)
     else:
-        say(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page has the leaderboard alone")
-    return ComparisonReport(board, heading, detail=detail).write_html(out)
+        log(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page shows the leaderboard only")
+    return write_html(board, out, title=heading, detail=detail)
 
 
-def _closer_look(board, models, checked, seed, end, positive, threshold):
-    """Fit the winner again on the rows of a fold, and ask it about those that it has not seen."""
+def _detail(board, models, checked, seed, end, positive, threshold):
+    """Return the report of the best model, fitted again on the training rows of a fold."""
     from vicinal.report import ModelReport
 
     left = max(1.0, end - _clock.now())
     best = board.entries[0]
     train, unseen = board.fold_of(best)
-    say(f"looking closer at {best.name}")
+    log(f"computing the report of {best.name}")
     fitted, used = _fit_in_time(
         checked, models[best.name], train, best.fit_seconds, _REFIT_SHARE * left, seed
     )
@@ -265,14 +265,14 @@ def _save_best(board, models, checked, source, path, seconds, positive, threshol
     if len(best.scores) < board.n_folds:
         score += f" ({len(best.scores)} of {board.n_folds} folds)"
     if board.warning:
-        say(f"  note: {best.name} is the best of the ranked models; unfinished ones are not ranked")
+        log(f"  note: {best.name} is the best of the ranked models; unfinished ones are not ranked")
     fitted = fit_model(best.name, within(models[best.name], seconds), checked)
     about = {"score": score, "positive": positive, "threshold": threshold}
     save_model(best.name, fitted, checked, source, path, **about)
 
 
 def within(model: Any, seconds: float) -> Any:
-    """Return the model, told how long it has if it plans its time and was not told."""
+    """Return the model with ``max_fit_time`` set, if it has that parameter and it is unset."""
     if model.get_params().get("max_fit_time", 0.0) is None:
         return clone(model).set_params(max_fit_time=seconds)
     return model
@@ -292,7 +292,7 @@ def fit(
     positive: str | None,
     cost: float | None,
 ) -> None:
-    """Fit a model with its encoder, say how good it is on held-out rows, and save it."""
+    """Fit a model with its encoder, print its estimated score, and save it."""
     check_folder(out, "--out")
     check_cost(cost)
     seconds = parse_seconds(budget)
@@ -318,11 +318,11 @@ def fit(
         threshold = choose_threshold(held_out, checked, label, cost)
         save_model(name, fitted, checked, source, out, positive=label, threshold=threshold)
         line += " if the most probable class is predicted"
-    say(line)
+    log(line)
 
 
 def fit_model(name, estimator, checked) -> Any:
-    """Fit a model on the whole table, with its encoder; at a terminal a mixture shows how far."""
+    """Fit a model on the whole table, with its encoder; a terminal shows progress."""
     shows = isinstance(estimator, AutoClassifier | AutoRegressor) and not estimator.verbose
     try:
         if shows and sys.stderr.isatty():
@@ -338,7 +338,7 @@ def fit_model(name, estimator, checked) -> Any:
 def save_model(
     name, fitted, checked, source, out, *, score=None, positive=None, threshold=None
 ) -> None:
-    """Save a model with what is to be known of it."""
+    """Save a model with its metadata."""
     from vicinal.io import save
 
     about = {
@@ -359,11 +359,11 @@ def save_model(
         )
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
-    say(f"{name} saved: {out}")
+    log(f"{name} saved: {out}")
 
 
 def fingerprint(X: pl.DataFrame) -> str:
-    """Return what tells the rows of a table, in any order, from others."""
+    """Return a hash of the rows of a table that does not depend on their order."""
     hashes = X.with_columns(pl.col(pl.Categorical).cast(pl.String)).hash_rows().sort()
     return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
@@ -385,7 +385,7 @@ def _score_by_folds(
     """Return the cross-validated score of a model in one line, and its held-out predictions."""
     n_folds = min(_FOLDS, checked.X.height // 2)
     if n_folds < 2:
-        return "too few rows to say how good it is", None
+        return "too few rows to estimate the score", None
     board = leaderboard(
         checked,
         {name: estimator},
@@ -397,7 +397,7 @@ def _score_by_folds(
     )
     entry = board.entries[0]
     if not len(entry.scores):
-        return f"how good it is could not be told: {entry.error or entry.note}", None
+        return f"the score could not be estimated: {entry.error or entry.note}", None
     spread = f" ± {entry.standard_error:.4f}" if len(entry.scores) > 1 else ""
     score = f"{board.metric_label} {board.sign * entry.mean:.4f}{spread}"
     line = f"on held-out rows: {score} ({len(entry.scores)} of {n_folds} folds)"
@@ -460,7 +460,7 @@ def _refuse_single(checked: CheckedTable) -> None:
 
 
 def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int, hint: str) -> str | None:
-    """Return a score that a rare class counts in, and say so; ``None`` where none is rare."""
+    """Return a score that depends on rare classes, with a note; ``None`` if no class is rare."""
     if checked.task == "regression":
         return None
     classes, counts = np.unique(checked.y, return_counts=True)
@@ -469,10 +469,10 @@ def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int, hint: s
     if share >= (_RARE if not several else _RARE / len(classes)):
         return None
     if counts[rarest] < n_folds and not several:
-        say(f"  note: {str(classes[rarest])!r} has {counts[rarest]} rows, fewer than folds")
+        log(f"  note: {str(classes[rarest])!r} has {counts[rarest]} rows, fewer than folds")
         return None
     metric = "balanced_accuracy" if several else "roc_auc"
-    say(
+    log(
         f"  note: {str(classes[rarest])!r} is {100 * share:.2g} % of the rows: the score is "
         f"{metric.replace('_', ' ')}, not accuracy{hint}; `vicinal check` shows more"
     )

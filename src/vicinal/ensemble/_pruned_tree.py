@@ -209,7 +209,7 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
     --------
     PrunedTreeRegressor : The same for regression.
     sklearn.tree.DecisionTreeClassifier : Trees with a given penalty ``ccp_alpha``.
-    vicinal.inspection.PruningPathDisplay : Plot of the cross-validated errors.
+    vicinal.inspection.SelectionCurveDisplay : Plot of the cross-validated errors.
 
     Examples
     --------
@@ -299,7 +299,7 @@ class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
     --------
     PrunedTreeClassifier : The same for classification.
     sklearn.tree.DecisionTreeRegressor : Trees with a given penalty ``ccp_alpha``.
-    vicinal.inspection.PruningPathDisplay : Plot of the cross-validated errors.
+    vicinal.inspection.SelectionCurveDisplay : Plot of the cross-validated errors.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"""Self-contained HTML reports over the public API."""
+"""HTML pages that need no network: results of `vicinal.inspection`, models, and an explorer."""
 
 from vicinal.report._explorer_report import ExplorerReport
-from vicinal.report._inspection_reports import CheckReport, ExplanationReport
-from vicinal.report._model_report import ComparisonReport, ModelReport
+from vicinal.report._model_report import ModelReport, write_html
 
-__all__ = ["CheckReport", "ComparisonReport", "ExplanationReport", "ExplorerReport", "ModelReport"]
+__all__ = ["ExplorerReport", "ModelReport", "write_html"]

@@ -48,7 +48,7 @@ def split_encoder(model: Any) -> tuple[TableEncoder | None, list[StandardScaler]
 
 
 def browser_model(model: Any) -> dict[str, Any]:
-    """Return what a model computes with.
+    """Return the arrays of a model.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _cannot(name: str) -> TypeError:
         f"a page alone cannot compute {name}. It can compute AnchoredLocalClassifier and "
         "AnchoredLocalRegressor, SpacePartitioningClassifier and SpacePartitioningRegressor with "
         "linear regions, and linear models (LogisticRegression, LinearRegression, Ridge, Lasso, "
-        "ElasticNet), behind TableEncoder and StandardScaler; any other model answers through "
+        "ElasticNet), behind TableEncoder and StandardScaler; for any other model use "
         "`vicinal serve`."
     )
 
@@ -160,11 +160,11 @@ _MOST_BYTES = 30 * 2**20
 
 
 class ExplorerReport(ExplorerPage):
-    """A page on which one moves the columns of a row and sees what a model says.
+    """A page on which the reader changes the columns of a row and sees the prediction.
 
     The page holds the model's arrays and computes in the browser: it needs neither a network nor
-    Python. It shows the answer with its interval, the rows of the table that are nearest, and the
-    least change of one or two columns that gets another answer.
+    Python. It shows the prediction with its interval, the nearest rows of the table, and a
+    counterfactual that changes one or two columns.
 
     Parameters
     ----------
@@ -178,18 +178,18 @@ class ExplorerReport(ExplorerPage):
     table : data frame or array of shape (n_samples, n_features)
         Rows to start from and to compare with.
     y : array-like of shape (n_samples,), default=None
-        Their target. Intervals and sets of labels are as wide as it takes to hold it in
-        ``coverage`` of these rows; that is what new rows can expect if the model had not seen them.
+        Their target, from which intervals and sets of labels are computed (split conformal); use
+        rows that the model was not fitted to.
     title : str, default="Explorer"
         Heading of the page.
     coverage : float, default=0.9
-        Chance with which an interval or set of labels holds the truth.
+        Probability that an interval or set of labels contains the target.
     random_state : int, RandomState instance or None, default=0
-        Draws the rows that the page keeps, where there are more than 400.
+        Seed of the sample of rows on the page, where there are more than 400.
 
     See Also
     --------
-    vicinal.serve.serve : The same for any model, answered by Python.
+    vicinal.serve.serve : The same page for any model, computed by a server.
 
     Examples
     --------
@@ -202,10 +202,10 @@ class ExplorerReport(ExplorerPage):
     'partition'
     """
 
-    most_levels = 1000
+    max_categories = 1000
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything the page computes with as plain values.
+        """Return the content of the page as plain values.
 
         Returns
         -------
@@ -215,19 +215,17 @@ class ExplorerReport(ExplorerPage):
         content = super().as_dict()
         if len(json.dumps(content)) > _MOST_BYTES:
             raise ValueError(
-                f"{self.model_name()} has too many numbers for a page; give it fewer anchors or "
-                "regions, or let `vicinal serve` answer."
+                f"{self.model_name()} is too large for a page; fit it with fewer anchors or "
+                "regions, or use `vicinal serve`."
             )
         return content
 
     def columns(self) -> list[ExplorerColumn]:
-        """Return what can be set, with the numbers that cells become."""
+        """Return the controls of the columns and their encoding."""
         encoder, _, last = split_encoder(self.model)
-        browser_model(
-            last
-        )  # one that the page cannot compute is refused before its columns are read
+        browser_model(last)  # raises if the page cannot compute the model
         return [
-            _EncodedColumn(self.table, j, name, encoder, self.most_levels)
+            _EncodedColumn(self.table, j, name, encoder, self.max_categories)
             for j, name in enumerate(column_names(self.table))
         ]
 
@@ -248,40 +246,44 @@ class ExplorerReport(ExplorerPage):
 class _EncodedColumn(ExplorerColumn):
     """A column, and how its cells become numbers.
 
-    The encoder treats every column by itself, so asking it once about each level tells all.
+    The encoder treats columns separately, so one row per category shows its encoding.
     """
 
-    def __init__(self, table: Any, j: int, name: str, encoder: Any, most_levels: int) -> None:
+    def __init__(self, table: Any, j: int, name: str, encoder: Any, max_categories: int) -> None:
         self.table, self.encoder = table, encoder
         self.outputs = [j] if encoder is None else _outputs(encoder, name)
         is_number = encoder is None or encoder.kinds_.get(name) == "number"
         values = column_values(table, j)
         if is_number and any(isinstance(value, str) for value in values):
             values = self._read_numbers()
-        super().__init__(name, values, most_levels=most_levels, as_levels=not is_number)
+        super().__init__(name, values, max_categories=max_categories, as_categories=not is_number)
         self.control["is_used"] = bool(self.outputs)
 
     def _read_numbers(self) -> list[float | None]:
-        """Return the numbers that the encoder reads in words, ``None`` where it marks a gap."""
+        """Return the numbers that the encoder parses from text, ``None`` for a missing value."""
         block = np.asarray(self.encoder.transform(self.table))[:, self.outputs]
-        is_gap = block[:, 1] > 0 if len(self.outputs) > 1 else np.zeros(len(block), dtype=bool)
-        numbers = zip(block[:, 0].tolist(), is_gap, strict=True)
-        return [None if gap else number for number, gap in numbers]
+        is_missing = block[:, 1] > 0 if len(self.outputs) > 1 else np.zeros(len(block), dtype=bool)
+        numbers = zip(block[:, 0].tolist(), is_missing, strict=True)
+        return [None if missing else number for number, missing in numbers]
 
     def encoding(self) -> dict[str, Any]:
-        """Return where the numbers of the column go, those of each level, and those of a gap."""
+        """Return the encoded columns, and the code of each category and of a missing value."""
         first: dict[str | None, int] = {}
         for i in range(len(self.values)):
             cell = self.cell(i)
             if not self.is_number or cell is None:
                 first.setdefault(cell, i)
         if self.encoder is None or not self.outputs or not first:
-            return {"at": self.outputs, "levels": None, "gap": None}
+            return {"at": self.outputs, "categories": None, "missing": None}
         rows = np.array(list(first.values()))
         block = np.asarray(self.encoder.transform(rows_of(self.table, rows)))[:, self.outputs]
         known = dict(zip(first, block.tolist(), strict=True))
-        gap = known.pop(None, None)
-        return {"at": self.outputs, "levels": None if self.is_number else known, "gap": gap}
+        missing = known.pop(None, None)
+        return {
+            "at": self.outputs,
+            "categories": None if self.is_number else known,
+            "missing": missing,
+        }
 
 
 def _outputs(encoder: Any, name: str) -> list[int]:

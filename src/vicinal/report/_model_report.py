@@ -1,6 +1,8 @@
 """A fitted model on a table, or a comparison of models, as one HTML file that needs no network."""
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +15,17 @@ from vicinal._base._explanation import plain
 from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import sampled_rows
 from vicinal._base._wrappers import split_steps, split_threshold
-from vicinal.inspection import Comparison, check, explain
+from vicinal.inspection import check, explain
+from vicinal.inspection.results import Comparison, Explanation, TableCheck
 from vicinal.report._held_out import (
-    UnseenAnswers,
+    HeldOutPredictions,
     check_labels,
     effects,
-    held_out_answers,
+    held_out_predictions,
     importance,
     row_errors,
-    row_trouble,
+    row_uncertainty,
 )
-from vicinal.report._inspection_reports import answer_part, explanation_part, finding_parts
 from vicinal.report._page import Page
 from vicinal.report._quality import (
     calibration,
@@ -36,20 +38,27 @@ from vicinal.report._quality import (
     thresholds,
 )
 from vicinal.report._table import EncodedTable, flat_picture, profile, regions, segments
+from vicinal.report.results import (
+    CheckReport,
+    ExplanationReport,
+    explanation_part,
+    finding_parts,
+    prediction_part,
+)
 
 _MAP_ROWS = 800
-_PLACE_ROWS = 4000
+_OVERVIEW_ROWS = 4000
 _BACKGROUND_ROWS = 200
 _SHUFFLED_ROWS = 400
 _CHECKED_ROWS, _CHECKED_COLUMNS, _FOUND_LINES = (10, 10_000), 300, 6  # rows: least, most
-# Shares of the time budget; reasons of rows get what these leave.
+# Shares of the time budget; explanations of rows get the rest.
 _IMPORTANCE_SHARE, _EFFECTS_SHARE = 0.25, 0.15
 
 
 class ModelReport(Page):
-    """A page about one model: how good its answers are, where it doubts, and why it says what.
+    """Report of one model: scores, importance of columns, uncertain rows, explanations.
 
-    Every part is computed from one set of answers to rows that the model had not seen.
+    All parts use the same held-out predictions.
 
     Parameters
     ----------
@@ -57,38 +66,37 @@ class ModelReport(Page):
         Fitted classifier or regressor, or a pipeline that ends in one; behind scikit-learn's
         ``FixedThresholdClassifier`` or ``TunedThresholdClassifierCV`` the threshold decides.
     X : data frame or array of shape (n_samples, n_features)
-        The rows that the page is about.
+        The rows of the report.
     y : array-like of shape (n_samples,), default=None
-        Their target; without it, only doubts and explanations are shown.
+        Their target; without it, only uncertainty and explanations are shown.
     title : str, default="Report"
         Heading of the page.
     target : str, default="target"
         Name of the target.
     positive : label, default=None
-        Of two classes, the one whose probability is shown; ``None`` is the one that a threshold of
-        the model is about, else the second.
+        Of two classes, the one whose probability is shown; ``None`` is the class of the model's
+        threshold, without one the second class.
     out_of_fold : OutOfFold, default=None
-        Answers of models that had not seen the rows, as a comparison gives them. ``None`` asks
-        ``model`` itself, so ``X`` should be rows that it has not seen.
+        Held-out predictions, as a comparison stores them. ``None`` uses the predictions of
+        ``model``, so ``X`` should be rows that it was not fitted to.
     unseen : array-like of int, default=None
-        Rows of ``X`` that ``model`` has not seen: it answers these itself, and explanations,
-        importance and effects are about them. ``None`` is all rows.
+        Rows of ``X`` that ``model`` was not fitted to: explanations, importance and effects use
+        them. ``None`` is all rows.
     seen : array-like of int, default=None
-        Rows of ``X`` that ``model`` was fitted to, in that order: training rows that speak are then
-        shown by their numbers in ``X``, and with their values. ``None`` shows the model's own
-        numbers.
+        Rows of ``X`` that ``model`` was fitted to, in that order: neighbours are then shown by
+        their position in ``X``, with their values. ``None`` shows positions in the training set.
     n_explained : int, default=24
-        How many rows are explained: a half where the model doubts or errs most, a half at random.
+        How many rows are explained: half of them the most uncertain, half at random.
     time_budget : float, default=60
         Seconds for importance, effects and explanations together.
     notes : sequence of str, default=()
-        Lines for the reader, shown below the heading.
+        Remarks, shown below the heading.
     random_state : int, RandomState instance or None, default=0
-        Draws the rows of the pictures.
+        Seed of the rows in the plots.
 
     See Also
     --------
-    ComparisonReport : The same below a leaderboard.
+    write_html : Write this page, or a leaderboard with it, to a file.
 
     Examples
     --------
@@ -131,41 +139,41 @@ class ModelReport(Page):
         self.notes, self.random_state = notes, random_state
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything the page shows as plain values.
+        """Return the content of the page as plain values.
 
         Returns
         -------
         dict
-            One entry per part of the page; parts that would say nothing are ``None`` or absent.
+            One entry per part of the page; empty parts are ``None`` or absent.
         """
         end = _clock.now() + self.time_budget
-        held_out = held_out_answers(self.model, self.X, self.out_of_fold, self.unseen)
-        answers = held_out.answers
-        known = None if self.y is None else self.y[answers.rows]
-        if known is not None and answers.classes is not None:
-            check_labels(known, answers.classes)
+        held_out = held_out_predictions(self.model, self.X, self.out_of_fold, self.unseen)
+        predictions = held_out.predictions
+        known = None if self.y is None else self.y[predictions.rows]
+        if known is not None and predictions.classes is not None:
+            check_labels(known, predictions.classes)
         content: dict[str, Any] = {
             "title": self.title,
             "target": self.target,
             "notes": [str(note) for note in self.notes],
             "model": type(split_steps(self.model)[1]).__name__,
-            "task": "regression" if answers.classes is None else "classification",
-            "classes": [] if answers.classes is None else [str(c) for c in answers.classes],
+            "task": "regression" if predictions.classes is None else "classification",
+            "classes": [] if predictions.classes is None else [str(c) for c in predictions.classes],
             "n_rows": num_samples(self.X),
             "n_unseen": len(held_out.unseen),
             "is_out_of_fold": self.out_of_fold is not None,
         }
         if known is not None:
-            content |= self._goodness(answers, known)
+            content |= self._scores(predictions, known)
             if not sparse.issparse(self.X):
                 content |= self._columns(held_out, known)
-                content["findings"] = self._findings(answers) if _clock.now() < end else []
+                content["findings"] = self._findings(predictions) if _clock.now() < end else []
         explanations = self._explanations(self._chosen(held_out, known), end)
         explained = {part["row"] for part in explanations}
         content |= {
             "explanations": explanations,
-            "doubtful": self._doubtful(answers, known, explained),
-            **self._places(answers, known, explained),
+            "uncertain": self._uncertain(predictions, known, explained),
+            **self._overview(predictions, known, explained),
         }
         return content
 
@@ -180,37 +188,37 @@ class ModelReport(Page):
             raise ValueError(f"positive={self.positive!r} is none of the classes {list(classes)}.")
         return int(found[0])
 
-    def _goodness(self, answers: OutOfFold, y: np.ndarray) -> dict[str, Any]:
-        if answers.classes is None:
+    def _scores(self, predictions: OutOfFold, y: np.ndarray) -> dict[str, Any]:
+        if predictions.classes is None:
             return {
-                "facts": regression_facts(y, answers.prediction),
-                "residuals": residuals(y, answers.prediction, self._sample(len(y), _MAP_ROWS)),
-                "coverage": coverage(y, answers.prediction, self._rng()),
+                "facts": regression_facts(y, predictions.prediction),
+                "residuals": residuals(y, predictions.prediction, self._sample(len(y), _MAP_ROWS)),
+                "coverage": coverage(y, predictions.prediction, self._rng()),
             }
         rule = split_threshold(self.model)[1]
         parts: dict[str, Any] = {
-            "confusion": confusion(y, answers.prediction, answers.classes, rule)
+            "confusion": confusion(y, predictions.prediction, predictions.classes, rule)
         }
-        if answers.proba is None:
-            parts["facts"] = {"accuracy": float(np.mean(answers.prediction == y))}
+        if predictions.proba is None:
+            parts["facts"] = {"accuracy": float(np.mean(predictions.prediction == y))}
             return parts
-        given = y, answers.proba, answers.classes
-        positive = self._positive(answers.classes)
+        given = y, predictions.proba, predictions.classes
+        positive = self._positive(predictions.classes)
         in_use = None
         if rule is not None:
-            # "The other class below" is this class from what is left over on.
+            # The threshold of the other class, in terms of this class.
             in_use = rule.value if rule.code == positive else 1.0 - rule.value
         return parts | {
-            "facts": classification_facts(*given, answers.prediction, rule),
+            "facts": classification_facts(*given, predictions.prediction, rule),
             "calibration": calibration(*given, positive),
             "ranking": ranking(*given, positive),
             "thresholds": thresholds(*given, positive, in_use),
         }
 
-    def _columns(self, held_out: UnseenAnswers, known: np.ndarray) -> dict[str, Any]:
-        """Return what columns are worth and how the answer moves with them."""
+    def _columns(self, held_out: HeldOutPredictions, known: np.ndarray) -> dict[str, Any]:
+        """Return importance of the columns and partial dependence."""
         rows = held_out.unseen[self._sample(len(held_out.unseen), _SHUFFLED_ROWS)]
-        X, y = rows_of(self.X, rows), known[np.searchsorted(held_out.answers.rows, rows)]
+        X, y = rows_of(self.X, rows), known[np.searchsorted(held_out.predictions.rows, rows)]
         seconds = _IMPORTANCE_SHARE * self.time_budget
         found = importance(held_out, X, y, self._rng(), seconds) if len(rows) > 1 else None
         if found is None:
@@ -220,51 +228,55 @@ class ModelReport(Page):
         curves = effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
         return {"importance": found, "effects": curves}
 
-    def _findings(self, answers: OutOfFold) -> list[dict[str, Any]]:
-        """Return what is odd about the table; labels are judged by the same answers as all else."""
+    def _findings(self, predictions: OutOfFold) -> list[dict[str, Any]]:
+        """Return findings about the table; labels are judged by the predictions of the page."""
         n_rows, n_columns = np.shape(self.X)
         few, many = _CHECKED_ROWS
-        if not few <= len(answers.rows) == n_rows <= many or n_columns > _CHECKED_COLUMNS:
+        if not few <= len(predictions.rows) == n_rows <= many or n_columns > _CHECKED_COLUMNS:
             return []
-        task = "regression" if answers.classes is None else "classification"
+        task = "regression" if predictions.classes is None else "classification"
         y: Any = self.y
-        said: Any = answers.prediction
-        if answers.classes is not None:
-            # Rows may have some of the classes only, and of one class no label is odd.
-            present = np.isin(answers.classes, y)
-            said = None if answers.proba is None else answers.proba[:, present]
+        predicted: Any = predictions.prediction
+        if predictions.classes is not None:
+            # Rows may have some of the classes only; with one class, labels cannot be judged.
+            present = np.isin(predictions.classes, y)
+            predicted = None if predictions.proba is None else predictions.proba[:, present]
             y = y if present.sum() > 1 else None
-        held_out = None if y is None else said
+        held_out = None if y is None else predicted
         found = check(self.X, y, held_out=held_out, task=task, random_state=self.random_state)
         return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
 
-    def _chosen(self, held_out: UnseenAnswers, known: np.ndarray | None) -> np.ndarray:
-        """Choose rows worth explaining: a half where the model doubts or errs most."""
-        answers = held_out.answers
-        trouble = row_trouble(answers, known)[np.searchsorted(answers.rows, held_out.unseen)]
-        order = held_out.unseen[np.argsort(-trouble, kind="stable")]
+    def _chosen(self, held_out: HeldOutPredictions, known: np.ndarray | None) -> np.ndarray:
+        """Select rows to explain: half of them the most uncertain, half at random."""
+        predictions = held_out.predictions
+        uncertainty = row_uncertainty(predictions, known)[
+            np.searchsorted(predictions.rows, held_out.unseen)
+        ]
+        order = held_out.unseen[np.argsort(-uncertainty, kind="stable")]
         n_rows = min(self.n_explained, len(order))
         worst, others = np.split(order, [n_rows - n_rows // 2])
-        drawn = self._rng().choice(np.sort(others), n_rows // 2, replace=False)
-        return np.concatenate([worst, np.sort(drawn)]).astype(int)
+        sampled = self._rng().choice(np.sort(others), n_rows // 2, replace=False)
+        return np.concatenate([worst, np.sort(sampled)]).astype(int)
 
-    def _doubtful(
-        self, answers: OutOfFold, known: np.ndarray | None, explained: set[int]
+    def _uncertain(
+        self, predictions: OutOfFold, known: np.ndarray | None, explained: set[int]
     ) -> list[dict[str, Any]]:
-        trouble = row_trouble(answers, known)
-        if not trouble.any():
+        uncertainty = row_uncertainty(predictions, known)
+        if not uncertainty.any():
             return []
         parts = []
-        for at in np.argsort(-trouble, kind="stable")[:12].tolist():
-            row = int(answers.rows[at])
-            proba = None if answers.proba is None else answers.proba[at]
+        for at in np.argsort(-uncertainty, kind="stable")[:12].tolist():
+            row = int(predictions.rows[at])
+            proba = None if predictions.proba is None else predictions.proba[at]
             truth = None if known is None else plain(known[at])
-            part = answer_part(row, truth, answers.prediction[at], answers.classes, proba)
-            parts.append(part | {"has_reasons": row in explained})
+            part = prediction_part(
+                row, truth, predictions.prediction[at], predictions.classes, proba
+            )
+            parts.append(part | {"is_explained": row in explained})
         return parts
 
     def _explanations(self, rows: np.ndarray, end: float) -> list[dict[str, Any]]:
-        """Explain every row, then add what compares with other rows while there is time."""
+        """Explain every row, then add comparisons with background rows while there is time."""
         parts: list[dict[str, Any]] = []
         for row in rows.tolist():
             if parts and _clock.now() >= end:
@@ -272,7 +284,7 @@ class ModelReport(Page):
             parts.append(self._explanation(row, None))
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
         background = rows_of(self.X, others) if len(others) > 1 else None
-        cost = _cost_beside(self.model, background)
+        cost = _background_cost(self.model, background)
         for at, row in enumerate(rows.tolist()):
             started = _clock.now()
             if started + cost > end:
@@ -289,44 +301,46 @@ class ModelReport(Page):
         truth = None if self.y is None else plain(self.y[row])
         return explanation_part(found, row, truth, self.seen)
 
-    def _places(
-        self, answers: OutOfFold, known: np.ndarray | None, explained: set[int]
+    def _overview(
+        self, predictions: OutOfFold, known: np.ndarray | None, explained: set[int]
     ) -> dict[str, Any]:
-        """Return what lies where: the table, its plane, segments of errors, regions."""
-        at = self._sample(len(answers.rows), _PLACE_ROWS, answers, explained)
-        rows = answers.rows[at]
+        """Return profile of the table, uncertainty map, error by segment, and regions."""
+        at = self._sample(len(predictions.rows), _OVERVIEW_ROWS, predictions, explained)
+        rows = predictions.rows[at]
         X = rows_of(self.X, rows)
         X = X.toarray() if sparse.issparse(X) else X
         y = None if known is None else known[at]
         try:
             encoded = EncodedTable(X)
-        except ValueError:  # rows that are all alike, as a single one is
+        except ValueError:  # all rows are equal
             return {}
         content: dict[str, Any] = {"profile": profile(X, encoded, y, self.target)}
         if known is not None:
-            errors = row_errors(answers, known)[at]
+            errors = row_errors(predictions, known)[at]
             content["segments"] = segments(
-                encoded, errors, answers.classes is not None, self._rng()
+                encoded, errors, predictions.classes is not None, self._rng()
             )
-        trouble = row_trouble(answers, known)[at]
-        shown = answers.prediction[at] if y is None else y
-        content["map"] = self._map(encoded.Z, shown, rows, trouble, answers.classes, explained)
+        uncertainty = row_uncertainty(predictions, known)[at]
+        shown = predictions.prediction[at] if y is None else y
+        content["map"] = self._map(
+            encoded.Z, shown, rows, uncertainty, predictions.classes, explained
+        )
         steps, last = split_steps(self.model)
         if hasattr(last, "n_regions_"):
             table, names = _encoded(steps, rows_of(self.X, rows))
             content["regions"] = regions(last, table, y, names)
         return content
 
-    def _map(self, Z, y, rows, trouble, classes, explained) -> dict[str, Any] | None:
+    def _map(self, Z, y, rows, uncertainty, classes, explained) -> dict[str, Any] | None:
         if len(np.unique(y)) < 2 or len(rows) < 10 or not Z.shape[1]:
             return None
         by_class = classes is not None
         plane = flat_picture(Z, y, by_class)
         if by_class:
-            size, meaning = trouble, "the closer its probabilities are to a tie"
+            size, meaning = uncertainty, "the more uncertain its prediction is"
             codes = np.searchsorted(classes, y)
         else:
-            size, meaning = trouble / (trouble.max() or 1.0), "the farther the answer was off"
+            size, meaning = uncertainty / (uncertainty.max() or 1.0), "the larger its error is"
             codes = np.digitize(y, np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
         keep = np.argsort(~np.isin(rows, list(explained)), kind="stable")[:_MAP_ROWS]
         points = [
@@ -334,29 +348,29 @@ class ModelReport(Page):
                 "row": int(rows[i]),
                 "x": float(plane[i, 0]),
                 "y": float(plane[i, 1]),
-                "doubt": float(size[i]),
+                "uncertainty": float(size[i]),
                 "code": int(codes[i]),
                 "label": str(plain(y[i])),
-                "has_reasons": int(rows[i]) in explained,
+                "is_explained": int(rows[i]) in explained,
             }
             for i in keep.tolist()
         ]
-        # Doubtful rows are drawn last, on top; those with reasons above all.
-        points.sort(key=lambda point: (point["has_reasons"], point["doubt"]))
+        # Uncertain rows come last, on top; explained ones above all.
+        points.sort(key=lambda point: (point["is_explained"], point["uncertainty"]))
         return {"points": points, "meaning": meaning, "by_class": by_class, "n_rows": len(points)}
 
     def _rng(self) -> np.random.RandomState:
         return check_random_state(self.random_state)
 
-    def _sample(self, n, at_most, answers=None, always=()) -> np.ndarray:
+    def _sample(self, n, at_most, predictions=None, always=()) -> np.ndarray:
         chosen = sampled_rows(n, at_most, self.random_state)
         if always:
-            chosen = np.union1d(chosen, np.flatnonzero(np.isin(answers.rows, list(always))))
+            chosen = np.union1d(chosen, np.flatnonzero(np.isin(predictions.rows, list(always))))
         return chosen
 
 
-def _cost_beside(model: Any, background: Any) -> float:
-    """Guess the seconds of reasons that compare with other rows: a hundred times their answers."""
+def _background_cost(model: Any, background: Any) -> float:
+    """Estimate the seconds of one explanation with background: a hundred predictions of it."""
     if background is None:
         return np.inf
     started = _clock.now()
@@ -389,22 +403,7 @@ class ComparisonReport(Page):
     title : str
         Heading of the page, usually the name of the table.
     detail : ModelReport, default=None
-        A closer look at one of the models, shown below the leaderboard.
-
-    See Also
-    --------
-    ModelReport : The closer look alone.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from vicinal.inspection import compare
-    >>> from vicinal.report import ComparisonReport
-    >>> board = compare({"guess": DummyClassifier()}, *load_wine(return_X_y=True))
-    >>> report = ComparisonReport(board, "wine")
-    >>> report.as_dict()["leaderboard"]["rows"][0]["name"]
-    'guess'
+        A report of one of the models, shown below the leaderboard.
     """
 
     def __init__(
@@ -415,7 +414,7 @@ class ComparisonReport(Page):
         self.detail = detail
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything the page shows as plain values.
+        """Return the content of the page as plain values.
 
         Returns
         -------
@@ -426,7 +425,7 @@ class ComparisonReport(Page):
         content = {**detail, "title": self.title, "leaderboard": self._leaderboard()}
         entry = self._entry_of_detail()
         if entry is not None and "facts" in content:
-            # One quantity, one number: the leaderboard's mean, not the one over all rows together.
+            # One score, one value: the leaderboard's mean over folds, not that of all rows.
             name = self._metric()
             content["score"] = {"name": name, "value": self.comparison.sign * entry.mean}
             content["facts"] = {k: v for k, v in content["facts"].items() if k != name}
@@ -437,16 +436,16 @@ class ComparisonReport(Page):
         return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
 
     def _entry_of_detail(self) -> Any:
-        answers = None if self.detail is None else self.detail.out_of_fold
+        predictions = None if self.detail is None else self.detail.out_of_fold
         entries = [entry for entry in self.comparison.entries if len(entry.scores)]
-        return next((entry for entry in entries if entry.out_of_fold is answers), None)
+        return next((entry for entry in entries if entry.out_of_fold is predictions), None)
 
     def _leaderboard(self) -> dict[str, Any]:
         board = self.comparison
         scored = [entry for entry in board.entries if len(entry.scores)]
         best = max((entry.mean for entry in scored), default=1.0)
         worst = min((entry.mean for entry in scored), default=0.0)
-        # The bars start a little below the worst model, so that close scores can be told apart.
+        # The bars start a little below the worst model, so that close scores can be distinguished.
         floor = worst - 0.05 * (best - worst or 1.0)
         return {
             "metric": self._metric(),
@@ -480,3 +479,63 @@ def _leaderboard_row(rank, entry, floor, best, board) -> dict[str, Any]:
         "percent": 100.0 * (entry.mean - floor) / span if scored else 0.0,
         "spread": min(100.0, 100.0 * spread / span),
     }
+
+
+def write_html(
+    result: Any,
+    path: str | os.PathLike,
+    *,
+    title: str | None = None,
+    notes: Any = (),
+    detail: ModelReport | None = None,
+) -> Path:
+    """Write a result as one HTML file that loads nothing from the network.
+
+    Parameters
+    ----------
+    result : object
+        What :func:`~vicinal.inspection.explain`, :func:`~vicinal.inspection.compare` or
+        :func:`~vicinal.inspection.check` returned, a :class:`ModelReport` or an
+        :class:`ExplorerReport`.
+    path : path-like
+        File to write. It is complete, or it is not there.
+    title : str, default=None
+        Heading of the page; ``None`` uses a heading that fits the result.
+    notes : sequence of str, default=()
+        Remarks below the heading of a check.
+    detail : ModelReport, default=None
+        For a comparison: the report of one of its models, shown below the leaderboard.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from sklearn.datasets import load_wine
+    >>> from vicinal import SpacePartitioningClassifier
+    >>> from vicinal.inspection import explain
+    >>> from vicinal.report import write_html
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
+    >>> path = write_html(explain(model, X[0]), Path(mkdtemp()) / "wine.html", title="A wine")
+    >>> "A wine" in path.read_text()
+    True
+    """
+    if isinstance(result, Explanation):
+        page: Page = ExplanationReport(result, title or "Explanation")
+    elif isinstance(result, Comparison):
+        page = ComparisonReport(result, title or "Comparison", detail=detail)
+    elif isinstance(result, TableCheck):
+        page = CheckReport(result, title or "Check of the table", notes)
+    elif isinstance(result, Page):
+        page = result
+    else:
+        raise TypeError(
+            f"result is a {type(result).__name__}; pass what explain, compare or check returned, "
+            "or a ModelReport or ExplorerReport."
+        )
+    return page.write_html(path)

@@ -1,4 +1,4 @@
-"""From a dictionary to one HTML file: templates, numbers as text, nothing from outside."""
+"""Render a dictionary as one HTML file that loads nothing: templates, axes, number formats."""
 
 import abc
 import math
@@ -78,8 +78,8 @@ def render(content: dict[str, Any], template: str) -> str:
 # Parts that a page may lack.
 _EMPTY: dict[str, Any] = dict.fromkeys(
     "leaderboard model score confusion calibration ranking thresholds residuals coverage "
-    "importance effects segments map regions doubtful profile".split()
-) | {"explanations": [], "findings": [], "facts": {}, "notes": [], "classes": []}
+    "importance effects segments map regions uncertain profile".split()
+) | {"explanations": [], "findings": [], "facts": {}, "notes": [], "classes": [], "task": ""}
 
 
 def number(value: Any) -> str:
@@ -109,7 +109,7 @@ _N_STEPS = 4
 
 
 class Axis:
-    """A range of values, from the edge of a picture to the other.
+    """A range of values, from one edge of a plot to the other.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Axis:
         return np.clip(share, 0.0, 1.0).round(4).tolist()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the label and the ticks with their places."""
+        """Return the label and the ticks with their positions."""
         step = _round_step((self.high - self.low) / _N_STEPS)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         values = [k * step for k in range(first, last + 1)]

@@ -1,4 +1,4 @@
-"""How good predictions are: scores, confusion, calibration, thresholds, residuals."""
+"""Quality of predictions: scores, confusion matrix, calibration, thresholds, residuals."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def classification_facts(
     prediction: np.ndarray,
     rule: Rule | None = None,
 ) -> dict[str, float]:
-    """Return the scores that head the page; those of labels say which threshold decided."""
+    """Return the main scores; names of scores of labels include the threshold."""
     codes, is_right = np.searchsorted(classes, y), prediction == y
     likelihood = np.clip(proba[np.arange(len(codes)), codes], 1e-15, 1.0)
     at = "" if rule is None else f" at {rule.value:.3g}"
@@ -36,7 +36,7 @@ def classification_facts(
 
 
 def regression_facts(y: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
-    """Return the scores that head the page."""
+    """Return the main scores."""
     return {
         "R²": float(metrics.r2_score(y, prediction)),
         "mean absolute error": float(metrics.mean_absolute_error(y, prediction)),
@@ -47,7 +47,7 @@ def regression_facts(y: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
 def confusion(
     y: np.ndarray, prediction: np.ndarray, classes: np.ndarray, rule: Rule | None = None
 ) -> dict[str, Any]:
-    """Count predicted against true classes; of many classes, the most frequent mistakes only."""
+    """Return the confusion matrix; for many classes, the most frequent errors."""
     counts = metrics.confusion_matrix(y, prediction, labels=classes)
     totals = np.maximum(counts.sum(axis=1), 1)
     labels = [str(label) for label in classes]
@@ -89,31 +89,33 @@ _Z = 1.96
 
 
 def calibration(y: np.ndarray, proba: np.ndarray, classes: np.ndarray, positive: int) -> dict:
-    """Compare stated probabilities with what happened, in bins of equal width.
+    """Compare predicted probabilities with observed frequencies, in bins of equal width.
 
     With two classes the probability is that of class ``positive``; with more, that of the
     predicted class. Bins without a row are no points.
     """
     codes = np.searchsorted(classes, y)
     if len(classes) == 2:
-        stated, happened = proba[:, positive], codes == positive
+        predicted, observed = proba[:, positive], codes == positive
         of = f"P({classes[positive]})"
     else:
-        stated, happened = proba.max(axis=1), proba.argmax(axis=1) == codes
+        predicted, observed = proba.max(axis=1), proba.argmax(axis=1) == codes
         of = "the probability of the predicted class"
-    bins = np.minimum((stated * _N_BINS).astype(int), _N_BINS - 1)
-    points = [_point(stated[bins == k], happened[bins == k], k) for k in np.unique(bins).tolist()]
-    gaps = [point["count"] * abs(point["stated"] - point["happened"]) for point in points]
-    return {"of": of, "points": points, "error": float(sum(gaps) / len(stated))}
+    bins = np.minimum((predicted * _N_BINS).astype(int), _N_BINS - 1)
+    points = [
+        _point(predicted[bins == k], observed[bins == k], k) for k in np.unique(bins).tolist()
+    ]
+    differences = [point["count"] * abs(point["predicted"] - point["observed"]) for point in points]
+    return {"of": of, "points": points, "error": float(sum(differences) / len(predicted))}
 
 
-def _point(stated: np.ndarray, happened: np.ndarray, at: int) -> dict[str, Any]:
-    count, share = len(stated), float(happened.mean())
+def _point(predicted: np.ndarray, observed: np.ndarray, at: int) -> dict[str, Any]:
+    count, share = len(predicted), float(observed.mean())
     low, high = wilson(share, count)
     return {
         "bin": at,
-        "stated": float(stated.mean()),
-        "happened": share,
+        "predicted": float(predicted.mean()),
+        "observed": share,
         "low": low,
         "high": high,
         "count": count,
@@ -121,7 +123,7 @@ def _point(stated: np.ndarray, happened: np.ndarray, at: int) -> dict[str, Any]:
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a chance seen as a share of ``count`` rows (Wilson's)."""
+    """Return Wilson's 95 % interval of a probability, from a share of ``count`` rows."""
     middle = share + _Z**2 / (2 * count)
     reach = _Z * np.sqrt(share * (1 - share) / count + (_Z / (2 * count)) ** 2)
     whole = 1 + _Z**2 / count
@@ -173,10 +175,10 @@ def thresholds(
     positive: int,
     in_use: float | None = None,
 ) -> Any:
-    """Count right and wrong answers of "``positive`` where its probability is at least t".
+    """Count errors of predicting ``positive`` where its probability is at least a threshold.
 
-    ``None`` unless there are two classes, and rows of both. ``table`` has some thresholds by name,
-    first the one ``in_use``.
+    ``None`` unless there are two classes with rows. ``table`` holds some thresholds by name, first
+    the one ``in_use``.
     """
     truth, score = np.searchsorted(classes, y) == positive, proba[:, positive]
     if len(classes) != 2 or truth.all() or not truth.any():
@@ -186,10 +188,10 @@ def thresholds(
     points = [_counts(truth, score, t) for t in grid.tolist()]
     best = {} if in_use is None else {"in use": points[int(np.searchsorted(grid, in_use))]}
     best |= {
-        "one half": min(points, key=lambda p: abs(p["threshold"] - 0.5)),
+        "0.5": min(points, key=lambda p: abs(p["threshold"] - 0.5)),
         "best F1": max(points, key=lambda p: p["f1"]),
-        "best balance of both classes": max(points, key=_balance),
-        "fewest mistakes": min(points, key=lambda p: p["false_positive"] + p["false_negative"]),
+        "best balanced accuracy": max(points, key=_balance),
+        "highest accuracy": min(points, key=lambda p: p["false_positive"] + p["false_negative"]),
     }
     return {
         "positive": str(classes[positive]),
@@ -202,18 +204,18 @@ def thresholds(
 
 
 def _counts(truth: np.ndarray, score: np.ndarray, threshold: float) -> dict[str, float]:
-    said = score >= threshold
-    right, wrong = int(np.sum(said & truth)), int(np.sum(said & ~truth))
-    missed = int(truth.sum()) - right
+    positive = score >= threshold
+    right, wrong = int(np.sum(positive & truth)), int(np.sum(positive & ~truth))
+    negatives = int(truth.sum()) - right
     return {
         "threshold": threshold,
         "true_positive": right,
         "false_positive": wrong,
-        "false_negative": missed,
+        "false_negative": negatives,
         "true_negative": int(np.sum(~truth)) - wrong,
         "precision": right / max(1, right + wrong),
-        "recall": right / (right + missed),
-        "f1": 2 * right / (2 * right + wrong + missed),
+        "recall": right / (right + negatives),
+        "f1": 2 * right / (2 * right + wrong + negatives),
     }
 
 
@@ -259,10 +261,10 @@ def residuals(y: np.ndarray, prediction: np.ndarray, rows: np.ndarray) -> dict[s
 
 
 def coverage(y: np.ndarray, prediction: np.ndarray, rng: np.random.RandomState) -> Any:
-    """Return how wide intervals around the answers are, and how many truths they hold.
+    """Return width and coverage of prediction intervals.
 
-    The rows are dealt into ten parts. A part's intervals reach as far as the conformal quantile of
-    the errors of the other parts, so that no row decides about its own.
+    The rows are split into ten parts. The half-width of a part's intervals is the conformal
+    quantile of the errors of the other parts, so that no row affects its own.
     """
     if len(y) < _LEAST_ROWS:
         return None

@@ -1,4 +1,4 @@
-"""The table of a report: its columns, where its rows lie, and where predictions are worse."""
+"""The table of a report: its columns, a map of its rows, and error by segment."""
 
 from collections import Counter
 from typing import Any
@@ -15,31 +15,31 @@ from vicinal.table import TableEncoder
 
 
 def column_in_order(X: Any, j: int) -> tuple[list[Any], str]:
-    """Return a column by which rows can be ordered, and "number", "date" or "level".
+    """Return a column by which rows can be ordered, and "number", "date" or "category".
 
-    Numbers in words become numbers, dates a count of days; levels stay as they are.
+    Numbers in strings are parsed, dates become a number of days, categories stay.
     """
     values = column_values(X, j)
     if all(isinstance(value, int | float) for value in values if value is not None):
         return values, "number"
     if not is_frame(X):
-        return values, "level"
+        return values, "category"
     column = X[[X.columns[j]]]
     encoder = TableEncoder("tree")
     try:
         counts = encoder.fit_transform(column)[:, -1]
     except ValueError:  # an identifier
-        return values, "level"
+        return values, "category"
     kind = next(iter(encoder.kinds_.values()))
     if kind not in ("number", "date"):
-        return values, "level"
+        return values, "category"
     return [None if np.isnan(count) else float(count) for count in counts], kind
 
 
 def with_column(X: Any, j: int, source: Any, index: np.ndarray) -> Any:
     """Return the rows with column ``j`` taken from rows ``index`` of another such table.
 
-    Every cell is one that was seen, so integers stay integers and levels stay levels.
+    Every value occurs in the table, so integers stay integers and categories stay categories.
     """
     if hasattr(X, "get_columns"):
         return X.with_columns(source.to_series(j)[index.tolist()])
@@ -53,7 +53,7 @@ def with_column(X: Any, j: int, source: Any, index: np.ndarray) -> Any:
 
 
 class EncodedTable:
-    """A table in numbers, each column with a name that says what it stands for.
+    """An encoded table with names of its columns.
 
     Parameters
     ----------
@@ -72,17 +72,17 @@ class EncodedTable:
         self.sources = sources
 
     def numbers(self, name: str) -> np.ndarray:
-        """Return a column of numbers as it was read."""
+        """Return a numerical column as the encoder parsed it."""
         return self.Z[:, self.sources.index(name)]
 
 
 _MOST_COLUMNS = 60
 _N_BARS = 12
-_SHOWN_LEVELS = 6
+_SHOWN_CATEGORIES = 6
 
 
 def profile(X: Any, encoded: EncodedTable, y: np.ndarray | None, target: str) -> dict[str, Any]:
-    """Return for every column its kind, gaps, different values and their distribution."""
+    """Return for every column its type, missing values, distinct values and distribution."""
     names = column_names(X)
     kinds = encoded.kinds
     rows = [
@@ -97,7 +97,7 @@ def profile(X: Any, encoded: EncodedTable, y: np.ndarray | None, target: str) ->
         "rows": rows,
         "n_rows": len(encoded.Z),
         "n_more": max(0, len(names) - _MOST_COLUMNS),
-        "n_gaps": sum(row["n_missing"] for row in rows),
+        "n_missing": sum(row["n_missing"] for row in rows),
     }
 
 
@@ -105,7 +105,7 @@ def _column(name: str, kind: str, values: list[Any], encoded: Any) -> dict[str, 
     known = [value for value in values if value is not None]
     row = {
         "name": name,
-        "kind": "left out" if kind == "drop" else kind,
+        "kind": "not used" if kind == "drop" else kind,
         "is_target": False,
         "n_missing": len(values) - len(known),
         "missing": (len(values) - len(known)) / max(1, len(values)),
@@ -118,7 +118,7 @@ def _column(name: str, kind: str, values: list[Any], encoded: Any) -> dict[str, 
         read = encoded is not None and is_text
         return row | _numbers(encoded.numbers(name) if read else np.array(known, dtype=float))
     if kind == "category":
-        return row | _level_bars(known)
+        return row | _category_bars(known)
     if kind == "date" and known:
         return row | {"summary": f"{min(map(str, known))} to {max(map(str, known))}"}
     return row
@@ -138,12 +138,14 @@ def _numbers(numbers: np.ndarray) -> dict[str, Any]:
     return {"summary": f"{low:.4g} to {high:.4g}, median {middle:.4g}", "bars": bars}
 
 
-def _level_bars(known: list[Any]) -> dict[str, Any]:
+def _category_bars(known: list[Any]) -> dict[str, Any]:
     counts = Counter(map(str, known)).most_common()
-    shown = counts[:_SHOWN_LEVELS]
+    shown = counts[:_SHOWN_CATEGORIES]
     most = shown[0][1] if shown else 1
-    bars = [{"height": count / most, "text": f"{level}: {count}"} for level, count in shown]
-    names = [f"{_short(level)} {100 * count / len(known):.0f} %" for level, count in shown[:3]]
+    bars = [{"height": count / most, "text": f"{category}: {count}"} for category, count in shown]
+    names = [
+        f"{_short(category)} {100 * count / len(known):.0f} %" for category, count in shown[:3]
+    ]
     more = f", {len(counts) - 3} more" if len(counts) > 3 else ""
     return {"summary": ", ".join(names) + more, "bars": bars}
 
@@ -162,9 +164,9 @@ def segments(
 ) -> dict[str, Any] | None:
     """Return segments of the table with their errors, worst first.
 
-    One half of the rows says where the segments are, the other how large the errors in them, so a
-    segment is not bad because it was looked for. ``None`` where the tree tells the other half's
-    errors no better than their mean: then no segment stands out.
+    One half of the rows defines the segments, the other half estimates their errors, so the
+    estimates have no selection bias. ``None`` if the tree predicts the errors of the other half no
+    better than their mean.
     """
     if len(errors) < _LEAST_ROWS or not encoded.is_nameable.any() or np.ptp(errors) == 0:
         return None
@@ -204,24 +206,24 @@ def _summary(errors: np.ndarray, is_share: bool) -> dict[str, Any]:
 
 
 def _conditions(tree: Any, names: np.ndarray) -> dict[int, list[str]]:
-    """Return for each leaf what its rows have in common, one text for each column."""
+    """Return the conditions of each leaf, one text per column."""
     found: dict[int, list[str]] = {}
 
-    def walk(node: int, limits: dict[int, tuple[float, float]]) -> None:
+    def visit(node: int, limits: dict[int, tuple[float, float]]) -> None:
         if tree.children_left[node] == -1:
             found[node] = [_condition(str(names[j]), *limits[j]) for j in limits]
             return
         j, threshold = int(tree.feature[node]), float(tree.threshold[node])
         low, high = limits.get(j, (-np.inf, np.inf))
-        walk(tree.children_left[node], {**limits, j: (low, min(high, threshold))})
-        walk(tree.children_right[node], {**limits, j: (max(low, threshold), high)})
+        visit(tree.children_left[node], {**limits, j: (low, min(high, threshold))})
+        visit(tree.children_right[node], {**limits, j: (max(low, threshold), high)})
 
-    walk(0, {})
+    visit(0, {})
     return found
 
 
 def _condition(name: str, low: float, high: float) -> str:
-    """Say in words between which limits a column lies; levels and gaps are columns of 0 and 1."""
+    """Return a condition as text; categories and missing values are columns of 0 and 1."""
     if " = " in name and 0 <= max(low, 0) <= 1:
         return name if low > 0 else name.replace(" = ", " is not ", 1)
     if name.endswith(" missing"):
@@ -232,10 +234,11 @@ def _condition(name: str, low: float, high: float) -> str:
 
 
 def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.ndarray:
-    """Return two coordinates per row, in the unit square: the plane that shows the target best.
+    """Return two coordinates per row in the unit square, a projection related to the target.
 
-    Three classes or more have two discriminant axes. Two classes and numbers have one axis, the
-    discriminant or the covariance with the target; the other is the main direction across it.
+    For three or more classes they are discriminant axes. For two classes and regression the first
+    axis is the discriminant or the covariance with the target, the second the first principal
+    component orthogonal to it.
     """
     Z = StandardScaler().fit_transform(Z)
     if is_classification:
@@ -255,7 +258,7 @@ def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.nd
 def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | None:
     """Describe the regions of a partition; ``None`` for a model that has none.
 
-    ``X`` is the table as the model takes it, all numbers.
+    ``X`` is the encoded table.
     """
     if not hasattr(model, "n_regions_") or not hasattr(model, "apply"):
         return None
@@ -294,8 +297,9 @@ def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | No
 
 
 def _loss(model, X, y) -> np.ndarray:
-    answer = model.predict(X)
-    return (answer != y).astype(float) if hasattr(model, "classes_") else np.abs(answer - y)
+    prediction = model.predict(X)
+    is_class = hasattr(model, "classes_")
+    return (prediction != y).astype(float) if is_class else np.abs(prediction - y)
 
 
 def _target_shares(y, model) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A page to change the columns of a row and see the prediction."""
+"""Base of the pages on which the reader changes a row and sees the prediction."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ from vicinal.report._page import Page
 
 
 def control(
-    name: str, values: list[Any], *, most_levels: int = 40, as_levels: bool = False
+    name: str, values: list[Any], *, max_categories: int = 40, as_categories: bool = False
 ) -> dict[str, Any]:
-    """Return the kind of a column, where it starts, and how far it goes.
+    """Return type, initial value and range of the control of a column.
 
-    Numbers have a range from the least to the greatest value, unless they are asked for as levels;
-    up to so many words are levels to choose from, more are text. Without a value nothing is known
-    but the name.
+    Numbers have a range from the smallest to the largest value, unless ``as_categories``; strings
+    with at most ``max_categories`` distinct values are categories, others are free text. The type
+    of a column without values is unknown.
     """
     known = [value for value in values if value is not None]
     if not known:
         return {"name": name, "kind": "unknown", "value": None if values else 0}
-    if not as_levels and all(isinstance(value, bool | int | float) for value in known):
+    if not as_categories and all(isinstance(value, bool | int | float) for value in known):
         numbers = np.array(known, dtype=float)
         numbers = numbers[np.isfinite(numbers)]
         if not len(numbers):
@@ -42,18 +42,18 @@ def control(
             "step": step,
             "is_whole": is_whole,
         }
-    levels, counts = np.unique([str(value) for value in known], return_counts=True)
-    if len(levels) > most_levels:
+    categories, counts = np.unique([str(value) for value in known], return_counts=True)
+    if len(categories) > max_categories:
         return {"name": name, "kind": "text", "value": str(known[0])}
-    usual = str(levels[counts.argmax()])
-    return {"name": name, "kind": "level", "levels": levels.tolist(), "value": usual}
+    usual = str(categories[counts.argmax()])
+    return {"name": name, "kind": "category", "categories": categories.tolist(), "value": usual}
 
 
 _MOST_ROWS = 400
 
 
 class ExplorerPage(Page):
-    """What explorers share: controls, rows to start from, and which answer is given.
+    """Base class of the explorers: controls, initial rows and the decision rule.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class ExplorerPage(Page):
     title : str
         Heading of the page.
     coverage : float
-        Chance with which an interval or set of labels holds the truth.
+        Probability that an interval or set of labels contains the target.
     random_state : int, RandomState instance or None
-        Draws the rows that the page keeps.
+        Seed of the sample of rows on the page.
     """
 
     template = "explorer.html"
-    most_levels = 40
+    max_categories = 40
 
     def __init__(
         self,
@@ -90,12 +90,12 @@ class ExplorerPage(Page):
         self.coverage, self.random_state = coverage, random_state
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything the page works with as plain values.
+        """Return the content of the page as plain values.
 
         Returns
         -------
         dict
-            ``title``, and ``data``: controls, rows, and what answers them.
+            ``title``, and ``data``: controls, rows, and the model.
         """
         columns = self.columns()
         n_rows = 0 if self.table is None else num_samples(self.table)
@@ -115,57 +115,59 @@ class ExplorerPage(Page):
         return {"title": self.title, "data": data}
 
     def model_name(self) -> str:
-        """Return what the model is called: the class of the last step."""
+        """Return the class of the model, or of the last step of a pipeline."""
         return type(last_step(self.model)).__name__
 
     def columns(self) -> list["ExplorerColumn"]:
-        """Return what can be set."""
+        """Return the controls of the columns."""
         return [
-            ExplorerColumn(name, column_values(self.table, j), most_levels=self.most_levels)
+            ExplorerColumn(name, column_values(self.table, j), max_categories=self.max_categories)
             for j, name in enumerate(column_names(self.table))
         ]
 
     def engine(self, columns: list["ExplorerColumn"]) -> dict[str, Any]:
-        """Return what answers rows; ``model`` is ``None`` where a server does."""
+        """Return the arrays of the model; ``model`` is ``None`` where a server predicts."""
         return {"model": None}
 
 
 class ExplorerColumn:
-    """A column of the table: what can be set, and its cells as the page knows them.
+    """A column of the table: its control and its values.
 
     Parameters
     ----------
     name : str
         Its name.
     values : list
-        Its cells, ``None`` for a gap.
-    most_levels : int
-        Words of more levels are typed, not chosen.
-    as_levels : bool
-        Take numbers for levels.
+        Its values, ``None`` for a missing one.
+    max_categories : int
+        Largest number of categories of a menu; with more, the value is typed.
+    as_categories : bool
+        Treat numbers as categories.
     """
 
     def __init__(
-        self, name: str, values: list[Any], *, most_levels: int, as_levels: bool = False
+        self, name: str, values: list[Any], *, max_categories: int, as_categories: bool = False
     ) -> None:
         self.values = values
         known = [value for value in values if value is not None]
-        self.is_number = not as_levels and all(isinstance(value, int | float) for value in known)
+        self.is_number = not as_categories and all(
+            isinstance(value, int | float) for value in known
+        )
         self.control = control(
-            name, values, most_levels=most_levels, as_levels=not self.is_number
+            name, values, max_categories=max_categories, as_categories=not self.is_number
         ) | {"is_used": True}
 
     def cell(self, i: int) -> Any:
-        """Return a cell as the page knows it."""
+        """Return a value in a type of JSON."""
         value = self.values[i]
         return plain(value) if self.is_number or value is None else str(value)
 
 
 def errors_of(model: Any, table: Any, y: Any) -> np.ndarray:
-    """Return how far off each answer is, or how unlikely the true label was.
+    """Return the conformity scores: absolute error, or one minus the probability of the label.
 
-    Their quantiles make intervals and sets of labels that hold the truth of new rows with that
-    chance, if the model had not seen the table.
+    Their quantiles give intervals and sets of labels with that coverage of new rows, if the model
+    was not fitted to the table.
     """
     if not hasattr(model, "classes_"):
         return np.abs(np.asarray(y, dtype=float) - np.asarray(model.predict(table)))

@@ -381,10 +381,10 @@ class ServedExplorer(ExplorerPage):
     def columns(self) -> list[ExplorerColumn]:
         """Return the controls; without a table only names are known."""
         if self.table is None:
-            return [ExplorerColumn(name, [], most_levels=0) for name in self.served.columns]
+            return [ExplorerColumn(name, [], max_categories=0) for name in self.served.columns]
         numbers = self._numbers_in_text()
         columns = {column.control["name"]: column for column in super().columns()}
-        read = {name: ExplorerColumn(name, numbers[name], most_levels=0) for name in numbers}
+        read = {name: ExplorerColumn(name, numbers[name], max_categories=0) for name in numbers}
         return [read.get(name, column) for name, column in columns.items()]
 
     def _numbers_in_text(self) -> dict[str, list[float | None]]:

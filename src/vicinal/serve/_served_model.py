@@ -17,8 +17,8 @@ from vicinal._base._wrappers import call_method, can, split_threshold
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
-from vicinal.report import ExplanationReport
 from vicinal.report.explorer import errors_of
+from vicinal.report.results import ExplanationReport
 from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 from vicinal.table import TableEncoder
 from vicinal.table.keys import MISSING_TEXTS

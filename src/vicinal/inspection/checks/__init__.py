@@ -1,1 +1,5 @@
-"""What in a table would mislead a model, or the one who judges it."""
+"""Checks of a table for problems that mislead a model or its evaluation."""
+
+from vicinal.inspection.checks._rows import duplicate_rows as duplicate_rows
+from vicinal.inspection.checks._targets import is_classification as is_classification
+from vicinal.inspection.checks._targets import leaking_columns as leaking_columns

@@ -27,14 +27,14 @@ from vicinal.inspection.checks._targets import (
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.table import TableEncoder
 
-# Chance of a false alarm of drift: a check is run often, and asks for much else.
+# Significance level of drift: small, because a check is run often and tests much else.
 _LEVEL = 0.001
-# Share of the rows that stand so far from the others that their targets are not judged.
+# Share of the rows, those farthest from all others, whose targets are not judged.
 _APART = 0.01
-# One value in so many rows is nearly one value in all; so many gaps are most of a column.
+# Share of rows with one value that makes a column nearly constant; share of missing values.
 _NEARLY_ALL, _MOST = 0.99, 0.5
-# Remarks of the encoder that are findings: columns without use, and numbers that may be gaps.
-_SAID = ("left", "kept", "-9")
+# Beginnings of encoder remarks that are findings: unused columns, coded missing values.
+_REPORTED = ("left", "kept", "-9")
 # A class is rare with fewer rows than this share of the largest, or than folds.
 _RARE_CLASS, _FEWEST = 0.1, 5
 # Names of classes with this share of their letters in common may be one name, mistyped.
@@ -44,40 +44,41 @@ _ALIKE = 0.85
 def check(
     X: Any, y: Any = None, *, against: Any = None, held_out: Any = None, task=None, random_state=0
 ) -> TableCheck:
-    """Look a table over: what would mislead a model, or the one who judges it.
+    """Check a table for problems that mislead a model or its evaluation.
 
-    Gathers labels that the rows around them contradict, rows that repeat, columns that give the
-    answer away or tell nothing, rare classes and, beside new rows, drift and rows in both tables.
-    Numbers in rows that stand apart from all others (one in a hundred) are not judged. Columns that
-    number or name the rows are reported, and not compared when rows repeat, drift or are in both
-    tables.
-    Takes seconds on ten thousand rows.
+    Finds labels that similar rows contradict, duplicate rows, columns that leak the target or are
+    uninformative, and rare classes; with new rows also drift and rows that are in both tables.
+    Targets of the 1 % of rows that are farthest from all others are not judged. Columns that number
+    or name the rows are reported; duplicates, drift and overlap are computed without them. Ten
+    thousand rows take seconds.
 
     Parameters
     ----------
     X : {array-like, data frame} of shape (n_samples, n_features)
         The table.
     y : array-like of shape (n_samples,), default=None
-        Labels or numbers; without them, what needs them is left out.
+        Target; without it, the checks that need it are skipped.
     against : {array-like, data frame} of shape (n_queries, n_features), default=None
-        Rows to be answered; further columns of a frame are ignored.
+        Rows to predict; further columns of a frame are ignored.
     held_out : estimator or array-like, default=None
-        Held-out answers by which labels are judged, as in :func:`label_issues`; ``None`` asks a
-        local model that leaves each row out.
+        Held-out predictions by which labels are judged, as in :func:`label_issues`; ``None`` uses
+        leave-one-out predictions of a local model.
     task : {"classification", "regression"}, default=None
-        What y holds; ``None`` takes words, and whole numbers of few values, for classes.
+        Type of the target; ``None`` treats strings, and integers of few values, as classes.
     random_state : int, RandomState instance or None, default=0
         Seed of rows and folds.
 
     Returns
     -------
     TableCheck
-        Prints itself; ``found`` names the findings that found something, ``check["labels"]`` is one
-        of them, and ``to_frame()`` and ``to_dict()`` have all.
+        ``found`` lists the checks that found something. ``result["labels"]`` is one check:
+        ``labels``, ``repeats``, ``leaks``, ``columns``, ``imbalance``, ``drift`` or ``overlap``,
+        each with a ``summary`` and a table. ``to_frame()`` and ``to_dict()`` hold all findings;
+        :func:`vicinal.report.write_html` writes them as a page.
 
     See Also
     --------
-    label_issues, duplicate_rows, leaking_columns, drift : The findings one by one.
+    label_issues, drift : Two of the checks, with more options.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def check(
     >>> found["labels"]["row"][:8].tolist()
     [40, 0, 100, 20, 140, 120, 80, 60]
     >>> print(found["columns"])
-    1 column of 5 can tell little or nothing:
+    1 column of 5 is uninformative:
     column                            issue  share
         x4  left out, one value in all rows      1
     """
@@ -147,7 +148,7 @@ def _one_target(y: Any) -> np.ndarray:
 
 
 def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> Findings:
-    """Return labels that held-out answers contradict, by default those of a local model."""
+    """Return labels that held-out predictions contradict, by default those of a local model."""
     if held_out is not None:
         return label_issues(held_out, y)
     metric = "standardized"
@@ -158,16 +159,16 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> F
         Z, metric = vectors * np.sqrt(np.maximum(squares, 0.0)), "euclidean"
     if has_classes:
         if len(np.unique(y)) < 2:
-            return Findings("One label cannot be told from others.", {})
+            return Findings("All rows have the same label.", {})
         return label_issues(LocalClassifier(alpha=1.0, metric=metric).fit(Z, y).leave_one_out(), y)
     y = y.astype(np.float64)
-    answers = LocalRegressor(metric=metric).fit(Z, y).leave_one_out()
-    rows = HeldOutRows(Z, answers[:, None], y[:, None])
-    # A row apart from all others is answered by a line drawn beyond them: none of them contradicts.
+    predictions = LocalRegressor(metric=metric).fit(Z, y).leave_one_out()
+    rows = HeldOutRows(Z, predictions[:, None], y[:, None])
+    # A row far from all others is predicted by extrapolation, so no row contradicts its target.
     distances = rows.typicality.means
     is_apart = distances > np.quantile(distances, 1.0 - _APART)
     scale = np.where(is_apart, np.inf, rows.intervals.scale.held_out[:, 0])
-    return far_targets(answers, y, scale, np.arange(len(y)))
+    return far_targets(predictions, y, scale, np.arange(len(y)))
 
 
 def column_issues(X: Any, encoder: TableEncoder) -> Findings:
@@ -181,9 +182,9 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         is_common = codes == np.bincount(codes).argmax()
         share = float(np.mean(is_common))
         missing = float(np.mean([is_missing(value) for value in values]))
-        said = [remark for remark in encoder.remarks_[name] if remark.startswith(_SAID)]
-        if said:
-            rows.append((name, said[0], share))
+        remarks = [remark for remark in encoder.remarks_[name] if remark.startswith(_REPORTED)]
+        if remarks:
+            rows.append((name, remarks[0], share))
         elif missing > _MOST:
             rows.append((name, "most values missing", missing))
         elif share >= _NEARLY_ALL:
@@ -191,8 +192,8 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
     n = len(rows)
     disguised = any(row[1].startswith("-9") for row in rows)
     summary = (
-        f"{n} column{'s' * (n > 1)} of {X.shape[1]} can tell little or nothing"
-        f"{', or may hold gaps in disguise' * disguised}:"
+        f"{n} column{'s' * (n > 1)} of {X.shape[1]} {'are' if n > 1 else 'is'} uninformative"
+        f"{' or may code missing values as numbers' * disguised}:"
         if rows
         else f"All {X.shape[1]} columns vary, and none numbers or names the rows."
     )
@@ -200,7 +201,7 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
 
 
 def rare_classes(labels: np.ndarray) -> Findings:
-    """Find classes with few rows: scores hardly notice whether they are answered at all."""
+    """Find classes with few rows: most scores hardly change if they are never predicted."""
     classes, counts = np.unique(labels, return_counts=True)
     rare = (counts < _RARE_CLASS * counts.max()) | (counts < _FEWEST)
     order = np.flatnonzero(rare)[np.argsort(counts[rare], kind="stable")]
@@ -209,22 +210,22 @@ def rare_classes(labels: np.ndarray) -> Findings:
     if any(alike):
         table["mistyped?"] = np.array(alike, dtype=object)
     if len(classes) == 1:
-        summary = f"Every row has the label {classes[0]!s}; there is nothing to learn."
+        summary = f"Every row has the label {classes[0]!s}; a classifier needs two."
         table = {"label": classes, "count": counts, "share": np.ones(1)}
     elif len(order):
         many = f"{len(order)} of {len(classes)} classes have"
         one = f"The class {classes[order[0]]!s} has"
         summary = (
-            f"{one if len(order) == 1 else many} few rows; accuracy hardly counts them "
-            "(balanced accuracy and class_weight='balanced' do):"
+            f"{one if len(order) == 1 else many} few rows; accuracy hardly depends on them "
+            "(use balanced accuracy and class_weight='balanced'):"
         )
     else:
-        summary = f"Each of {len(classes)} classes has its share of the rows."
+        summary = f"None of the {len(classes)} classes is rare."
     return Findings(summary, table)
 
 
 def _alike(label: Any, others: np.ndarray) -> str:
-    """Return the class of nearly the same letters, an empty text for none."""
+    """Return the class whose name is nearly the same, an empty string for none."""
     names = {str(name).casefold().strip(): str(name) for name in others}
     given = str(label).casefold().strip()
     if any(character.isdigit() for character in given):  # codes are alike by nature
@@ -233,16 +234,16 @@ def _alike(label: Any, others: np.ndarray) -> str:
 
 
 def common_value(y: np.ndarray) -> Findings:
-    """Find a number that most targets are equal to."""
+    """Find a value that most targets have."""
     values, counts = np.unique(y, return_counts=True)
     most = int(counts.argmax())
     share = float(counts[most] / len(y))
     kept = slice(most, most + 1 if share > _MOST else most)
     table = {"value": values[kept], "count": counts[kept], "share": counts[kept] / len(y)}
     summary = (
-        f"{share:.0%} of the targets are {values[most]:g}; one model for whether, another for how "
-        "much may do better:"
+        f"{share:.0%} of the targets are {values[most]:g}; a classifier for this value and a "
+        "regressor for the others may be more accurate:"
         if share > _MOST
-        else "No value stands for most targets."
+        else "No value makes up most targets."
     )
     return Findings(summary, table)

@@ -1,4 +1,4 @@
-"""What a check of a table found: small tables that print themselves."""
+"""Results of the checks of a table: a sentence and a table each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Findings:
-    """A sentence, and the rows or columns behind it, most striking first.
+    """A sentence, and the rows or columns it is about, most striking first.
 
     Attributes
     ----------
@@ -24,8 +24,8 @@ class Findings:
     table : dict of str to ndarray
         Columns of equal length, most striking row first.
     values : dict
-        Single numbers behind the summary. ``found``, if there, says whether something was found
-        that is in no line of the table.
+        Single numbers of the summary. ``found``, where present, overrides whether something was
+        found.
     """
 
     summary: str

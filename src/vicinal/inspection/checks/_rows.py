@@ -1,4 +1,4 @@
-"""Rows that repeat, that are in two tables, or that come from another distribution."""
+"""Duplicate rows, rows in two tables, and rows from another distribution."""
 
 from typing import Any
 
@@ -20,17 +20,17 @@ _RELATIVE = 1e-9
 
 
 def duplicate_rows(X: Any, y: Any = None) -> Findings:
-    """Find rows that repeat others, exactly or up to rounding.
+    """Find duplicate rows, equal exactly or up to rounding.
 
-    Repeats across folds or between training and test rows make a model look better than it is;
-    repeats with different labels put a floor under its error.
+    Duplicates across folds or between training and test rows make scores too good; duplicates with
+    different targets limit the accuracy of every model.
 
     Parameters
     ----------
     X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
         The table.
     y : array-like of shape (n_samples,), default=None
-        Targets; repeats that disagree about them are counted apart.
+        Targets; duplicates with different targets are counted separately.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def duplicate_rows(X: Any, y: Any = None) -> Findings:
     Examples
     --------
     >>> import numpy as np
-    >>> from vicinal.inspection import duplicate_rows
+    >>> from vicinal.inspection.checks import duplicate_rows
     >>> X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
     >>> print(duplicate_rows(X, y=[0, 1, 1]))
     1 of 3 rows repeats another; 1 set of equal rows disagrees about the target.
@@ -120,17 +120,17 @@ _N_FOLDS, _N_NEIGHBORS = 5, 40
 
 
 def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> Findings:
-    """Test whether new rows could have come from where the training rows came from.
+    """Test whether new rows come from the distribution of the training rows.
 
-    A local classifier tries to tell the two tables apart. If it can, on rows that it had not seen,
-    they differ; and each column is asked alone who differs most.
+    A local classifier is trained to distinguish the two tables; they differ if it succeeds on
+    held-out rows. Each column is also tested alone.
 
     Parameters
     ----------
     X_train, X_new : {array-like, data frame} of shape (n_samples, n_features)
-        Training rows, and rows to be answered.
+        Training rows and new rows.
     level : float, default=0.01
-        Chance of a false alarm.
+        Significance level: probability of a false alarm.
     random_state : int, RandomState instance or None, default=0
         Seed of the rows used (at most 1,000 of each) and of the folds.
 
@@ -140,8 +140,8 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
         One row per column that differs by itself: ``column``, ``auc`` (how often a new value
         exceeds an old one; 0.5 for no shift), ``distance`` (Kolmogorov and Smirnov's) and
         ``p_value``, corrected for the number of columns. ``values`` holds ``auc`` and ``p_value``
-        of all columns together, NaN where a table is of one row only, which nobody can learn from
-        and hold out; ``bool`` tells whether the tables differ, in columns or otherwise.
+        of all columns together, NaN where a table has one row only; ``bool(result)`` is whether
+        the tables differ.
 
     Examples
     --------
@@ -158,45 +158,45 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
     old, new = (rows_of(X, sampled_rows(len(X), _DRIFT_ROWS, rng)) for X in tables)
     encoder = TableEncoder().fit(old)
     A, B = encoder.transform(old), encoder.transform(new)
-    auc, p_value = _told_apart(A, B, rng)
+    auc, p_value = _separability(A, B, rng)
     table = _drifted_columns(A, B, np.asarray(encoder.sources_), level)
     n = len(table["column"])
     differs = p_value < level or n > 0
-    told = f"AUC {auc:.2f}, p = {p_value:.2g}"
+    evidence = f"AUC {auc:.2f}, p = {p_value:.2g}"
     if np.isnan(auc):
-        told = "column by column, since one row cannot be held out"
+        evidence = "column by column, because a table has one row"
     if not differs:
-        summary = f"The new rows look like the training rows ({told})."
+        summary = f"The new rows look like the training rows ({evidence})."
     elif n:
         names = ", ".join(repr(str(name)) for name in table["column"][:5])
-        summary = f"The new rows differ ({told}), most in {names}:"
+        summary = f"The new rows differ ({evidence}), most in {names}:"
     else:
-        summary = f"The new rows differ in how columns go together ({told}), though in none alone."
+        summary = f"The new rows differ ({evidence}), but no single column does."
     values = {"auc": auc, "p_value": p_value, "found": bool(differs)}
     return Findings(summary, table, values)
 
 
-def _told_apart(A: np.ndarray, B: np.ndarray, rng) -> tuple[float, float]:
-    """Return the AUC of held-out answers, and the chance of one as large without a difference."""
+def _separability(A: np.ndarray, B: np.ndarray, rng) -> tuple[float, float]:
+    """Return the AUC of held-out predictions, and its p-value under equal distributions."""
     fewest = min(len(A), len(B))
     if fewest < 2:
         return np.nan, np.nan
     Z = np.vstack([A, B])
     side = np.r_[np.zeros(len(A), dtype=int), np.ones(len(B), dtype=int)]
     seed = int(rng.randint(np.iinfo(np.int32).max))
-    # Both sides in their proportions: a fold short of one would be answered in favour of the other.
+    # Stratified: a fold that lacks one table would be predicted as the other.
     splitter = StratifiedKFold(min(_N_FOLDS, fewest), shuffle=True, random_state=seed)
     folds = [test for _, test in splitter.split(Z, side)]
     k = min(_N_NEIGHBORS, len(Z) - max(map(len, folds)))
-    teller = LocalClassifier(n_neighbors=k, alpha=1.0, metric="standardized")
-    _, answers = cross_fit(
-        lambda X, y, weight: clone(teller).fit(X, y),
+    classifier = LocalClassifier(n_neighbors=k, alpha=1.0, metric="standardized")
+    _, predictions = cross_fit(
+        lambda X, y, weight: clone(classifier).fit(X, y),
         lambda model, X: aligned_predictions(model, X, "predict_proba", np.arange(2)),
         Z, side, folds,
     )  # fmt: skip
     side = side[np.concatenate(folds)]
-    said = answers[:, 1]
-    test = stats.mannwhitneyu(said[side == 1], said[side == 0], alternative="greater")
+    scores = predictions[:, 1]
+    test = stats.mannwhitneyu(scores[side == 1], scores[side == 0], alternative="greater")
     auc = test.statistic / (np.sum(side == 1) * np.sum(side == 0))
     return float(auc), float(test.pvalue)
 

@@ -1,4 +1,4 @@
-"""Labels and targets that look wrong, and columns that give them away."""
+"""Labels and targets that look wrong, and columns that leak the target."""
 
 from typing import Any
 
@@ -18,56 +18,56 @@ from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.inspection.checks._findings import Findings, table_of
 from vicinal.table import TableEncoder
 
-# Targets so far off that normal noise would put one into this share of tables are reported, if they
-# are farther by this factor, because local scales are estimates.
+# Targets are reported whose error normal noise exceeds in this share of tables only, times a
+# factor, because local scales are estimates.
 _RARE, _SLACK = 0.01, 1.2
-# Chance of a false alarm about the labels of a table, if no larger share than this is wrong.
+# Significance level of the test that more labels are wrong than this share.
 _LEVEL, _TOLERANCE = 0.005, 0.01
 
 
 def label_issues(held_out: Any, y: Any) -> Findings:
-    r"""Find labels, or targets, that the rows around them contradict.
+    r"""Find labels, or targets, that similar rows contradict.
 
     Parameters
     ----------
     held_out : estimator or array-like
         A fitted model with ``held_out_``, such as :class:`~vicinal.uncertainty.ConformalClassifier`
-        or :class:`~vicinal.auto.AutoClassifier`; or its held-out answers: probabilities of shape
-        (n_samples, n_classes), columns in the order of the sorted labels, or predictions of shape
-        (n_samples,). Answers by a model that had seen the rows find nothing; rows answered by NaN
-        are not judged.
+        or :class:`~vicinal.auto.AutoClassifier`; or its held-out predictions: probabilities of
+        shape (n_samples, n_classes), columns in the order of the sorted labels, or values of shape
+        (n_samples,). Predictions of a model for its own training rows find nothing; rows whose
+        prediction is NaN are skipped.
     y : array-like of shape (n_samples,)
-        Labels or targets as they were given.
+        Given labels or targets.
 
     Returns
     -------
     Findings
         One row per suspicious row, most suspicious first. For labels: ``row``, ``given``,
         ``suggested`` and ``odds``, how many times more probable the best other label is than the
-        given one; ``values["expected"]`` estimates how many labels are wrong, and ``bool`` tells
-        whether they are surely more than one in a hundred (``values["p_value"]`` below 0.005).
-        For numbers: ``row``, ``given``, ``expected`` and ``ratio``, the error in units of the local
-        mean of errors.
+        given one; ``values["expected"]`` estimates how many labels are wrong, and ``bool(result)``
+        is whether more than 1 % are wrong at the level 0.005 (``values["p_value"]``). For
+        regression: ``row``, ``given``, ``expected`` and ``ratio``, the absolute error divided by
+        its local mean.
 
     Notes
     -----
-    Where classes overlap, labels are contradicted that nobody mistyped. Both kinds are told apart
-    by the surest answers, as the lapse rate of an observer is [1]_. With u the rank of a row's
-    sureness among rows answered c (0 for the surest), the share of them whose labels are
-    contradicted is taken to be
+    Where classes overlap, predictions contradict correct labels. The most confident predictions
+    separate overlap from wrong labels, as in the estimate of an observer's lapse rate [1]_. With u
+    the rank of a row's confidence among rows predicted c (0 for the most confident), the share of
+    contradicted labels is modelled as
 
     .. math:: r_c(u) = w + (1 - w)\, b_c\, u^{k_c}, \qquad k_c \ge 3\,(1 - 2b_c):
 
-    overlap fades towards the surest rows, in each class in its own way and steeply where it hardly
-    meets others, while labels that are wrong wherever they stand leave one floor w in all of them.
-    Another count is that of labels contradicted by an answer as sure as answers of its class are on
-    average [2]_. The floor errs where hardly one is sure, confident counting takes overlap for
-    mistakes: the geometric mean of both counts is expected to be wrong, none where overlap explains
-    everything, and so many rows of largest odds are listed. A model that is sure and wrong leaves a
-    floor, too: the likelihood ratio against all :math:`w \le 0.01` decides about an alarm, so that
-    a few wrong labels in a large table are listed without one. Wrong labels that gather where
-    classes overlap cannot be told from overlap by anybody; classes most of whose rows are answered
-    otherwise are not judged.
+    the effect of overlap vanishes for the most confident rows of each class, while labels that are
+    wrong at random leave the same share w in all classes. A second count is confident learning: the
+    labels contradicted by a prediction that is as confident as predictions of its class are on
+    average [2]_. The share w is unreliable where few predictions are confident, and confident
+    learning counts overlap as errors. The number of wrong labels is estimated by the geometric mean
+    of both counts, and that many rows, those of largest odds, are listed. A model that is confident
+    and wrong also raises w: an alarm needs a likelihood-ratio test against all :math:`w \le 0.01`,
+    so a few wrong labels in a large table are listed without an alarm. Wrong labels that occur only
+    where classes overlap cannot be detected. Classes most of whose rows are predicted as another
+    class are skipped.
 
     References
     ----------
@@ -90,30 +90,30 @@ def label_issues(held_out: Any, y: Any) -> Findings:
     >>> int(label_issues(model, y)["row"][0])
     7
     """
-    answers = getattr(held_out, "held_out_", held_out)
-    answers = check_array(answers, ensure_2d=False, ensure_all_finite="allow-nan")
+    predictions = getattr(held_out, "held_out_", held_out)
+    predictions = check_array(predictions, ensure_2d=False, ensure_all_finite="allow-nan")
     y = np.asarray(y)
-    check_consistent_length(answers, y)
-    rows = np.flatnonzero(np.isfinite(answers.reshape(len(answers), -1)).all(axis=1))
+    check_consistent_length(predictions, y)
+    rows = np.flatnonzero(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1))
     if not len(rows):
-        raise ValueError("held_out has no row without NaN; there is nothing to judge labels by.")
-    if answers.ndim == 1 or answers.shape[1] == 1:
+        raise ValueError("held_out has no row without NaN; pass held-out predictions of some rows.")
+    if predictions.ndim == 1 or predictions.shape[1] == 1:
         scale = held_out.held_out_scale()[rows] if hasattr(held_out, "held_out_scale") else None
-        return far_targets(answers.reshape(len(answers))[rows], y[rows], scale, rows)
+        return far_targets(predictions.reshape(len(predictions))[rows], y[rows], scale, rows)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) != answers.shape[1]:
+    if len(classes) != predictions.shape[1]:
         raise ValueError(
-            f"held_out has {answers.shape[1]} columns, y has {len(classes)} different labels; "
+            f"held_out has {predictions.shape[1]} columns, y has {len(classes)} different labels; "
             "there must be one column for each label, in sorted order."
         )
-    return _wrong_labels(answers[rows], classes, codes[rows], rows)
+    return _wrong_labels(predictions[rows], classes, codes[rows], rows)
 
 
 def label_odds(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how many times more probable the best other label is, and that label.
 
-    One row more is spread over the classes, so that no label is ruled out.
+    Add-one smoothing keeps every probability positive.
     """
     rows = np.arange(len(codes))
     proba = np.exp(log_proba(proba, len(codes)))
@@ -126,17 +126,17 @@ def label_odds(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.nda
 def _wrong_labels(
     proba: np.ndarray, classes: np.ndarray, codes: np.ndarray, rows: np.ndarray
 ) -> Findings:
-    answers = proba.argmax(axis=1)
+    predictions = proba.argmax(axis=1)
     # Classes are judged if most of their rows are predicted as they were given.
     given = np.bincount(codes, minlength=len(classes))
-    known = 2 * np.bincount(codes[answers == codes], minlength=len(classes)) > given
-    judged = np.flatnonzero(known[codes] & known[answers])
+    known = 2 * np.bincount(codes[predictions == codes], minlength=len(classes)) > given
+    judged = np.flatnonzero(known[codes] & known[predictions])
     expected, p_value = 0, 1.0
     if known.sum() > 1:
-        answer, given = answers[judged], codes[judged]
-        ranks = sure_ranks(proba[judged, answer], answer)
-        share, p_value = wrong_share(answer != given, ranks, answer, _TOLERANCE)
-        # Labels that are mistaken wherever they stand are so in classes that cannot be judged, too.
+        predicted, given = predictions[judged], codes[judged]
+        ranks = sure_ranks(proba[judged, predicted], predicted)
+        share, p_value = wrong_share(predicted != given, ranks, predicted, _TOLERANCE)
+        # Labels that are wrong at random are wrong in the skipped classes, too.
         expected = round(np.sqrt(share * len(codes) * confident_count(proba, codes)))
     odds, best = label_odds(proba, codes)
     order = judged[np.argsort(-odds[judged], kind="stable")][:expected]
@@ -157,23 +157,26 @@ def _label_summary(
     unknown = ""
     if not known.all():
         names = ", ".join(str(label) for label in classes[~known][:5])
-        unknown = f" Most rows of {names} are answered otherwise; they are not judged."
+        unknown = f" Most rows of {names} are predicted as another class; they are skipped."
     if found:
         return (
-            f"About {expected} of {n} labels ({expected / n:.1%}) look wrong, more than classes "
-            f"that overlap explain.{unknown}"
+            f"About {expected} of {n} labels ({expected / n:.1%}) look wrong, more than "
+            f"overlapping classes explain.{unknown}"
         )
     if expected:
-        are = "label stands" if expected == 1 else "labels stand"
-        return f"{expected} {are} out among {n}, not clearly more than overlap explains.{unknown}"
-    return f"Of {n} labels no more are contradicted than classes that overlap explain.{unknown}"
+        are = "label is" if expected == 1 else "labels are"
+        return (
+            f"{expected} of {n} {are} surprising, not clearly more than overlapping classes "
+            f"explain.{unknown}"
+        )
+    return f"The {n} labels are no more surprising than overlapping classes explain.{unknown}"
 
 
 def far_targets(
-    answers: np.ndarray, y: np.ndarray, scale: np.ndarray | None, rows: np.ndarray
+    predictions: np.ndarray, y: np.ndarray, scale: np.ndarray | None, rows: np.ndarray
 ) -> Findings:
-    """Return targets that lie far from held-out answers, in units of ``scale`` at each row."""
-    residuals = y.astype(np.float64) - answers
+    """Return targets that lie far from held-out predictions, in units of a local scale."""
+    residuals = y.astype(np.float64) - predictions
     ratio = np.abs(residuals) / (_spread(residuals) if scale is None else scale)
     order = np.argsort(-ratio, kind="stable")
     # A normal law has E|r| = sqrt(2 / pi) sigma.
@@ -182,47 +185,47 @@ def far_targets(
     table = {
         "row": rows[order],
         "given": y[order],
-        "expected": answers[order],
+        "expected": predictions[order],
         "ratio": ratio[order],
     }
     summary = (
-        f"{len(order)} of {len(y)} targets lie {far:.1f} or more local mean errors off:"
+        f"{len(order)} of {len(y)} targets differ by {far:.1f} or more local mean errors:"
         if len(order)
-        else f"No target of {len(y)} lies far from what the rows around it say."
+        else f"No target of {len(y)} is far from its held-out prediction."
     )
     return Findings(summary, table)
 
 
 def _spread(residuals: np.ndarray) -> float:
-    """Return the mean error of normal residuals, from their median: outliers must not hide."""
+    """Return the mean absolute error of normal residuals, estimated robustly by the median."""
     spread = float(np.median(np.abs(residuals))) * 0.7979 / 0.6745
     return spread if spread > 0.0 else 1.0
 
 
 _LEAK_ROWS = 5000
 _N_FOLDS = 3
-# Whole numbers with more different values than this are numbers, not classes; as floats sooner.
+# Integers with more distinct values than this are a regression target; floats with fewer.
 _MAX_CLASSES, _MAX_FLOAT_CLASSES = 20, 10
-# A column leaks if it alone takes away this share of the loss, nearly as much as all columns do.
+# A column leaks if it alone explains this share of the loss, and this share of what all explain.
 _ALONE, _OF_ALL = 0.9, 0.95
-# Trees are grown only on columns whose neighbouring values take away this share.
+# Trees are fitted only to columns whose bins explain this share.
 _AT_A_GLANCE = 0.5
 
 
 def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
-    """Find columns that alone answer nearly as well as all columns together.
+    """Find columns that alone predict nearly as well as all columns together.
 
-    Such a column was often written after the target was known (a date of discharge, a fee that only
-    one class pays), and will not be there when the model is used.
+    Such a column was often filled in after the target was known (a date of discharge, a fee that
+    only one class pays) and is not available when the model is used.
 
     Parameters
     ----------
     X : {array-like, data frame} of shape (n_samples, n_features)
         The table.
     y : array-like of shape (n_samples,)
-        Labels or numbers.
+        Target.
     task : {"classification", "regression"}, default=None
-        What y holds; ``None`` takes words, and whole numbers of few values, for classes.
+        Type of the target; ``None`` treats strings, and integers of few values, as classes.
     random_state : int, RandomState instance or None, default=0
         Seed of the rows used (at most 5,000) and of the folds.
 
@@ -231,13 +234,13 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     Findings
         One row per suspicious column: ``column``, ``alone`` and ``all``, the shares of the loss
         (Gini impurity, or variance of the ranks) that a small tree on this column, and boosted
-        trees on all, take away on rows held out. The boosted trees are grown only where a column is
-        suspicious.
+        trees on all columns, explain on held-out rows. The boosted trees are fitted only if a
+        column is suspicious.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from vicinal.inspection import leaking_columns
+    >>> from vicinal.inspection.checks import leaking_columns
     >>> rng = np.random.RandomState(0)
     >>> X = rng.normal(size=(300, 3))
     >>> y = X[:, 0] + X[:, 1] + rng.normal(size=300)
@@ -254,11 +257,11 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     encoder = TableEncoder(encoding="tree")
     Z = encoder.fit_transform(X, y)
     sources = np.asarray(encoder.sources_)
-    columns, place, widths = np.unique(sources, return_inverse=True, return_counts=True)
-    # Columns made into several numbers tell by all of them; one number shows sooner.
-    maybe = (widths[place] > 1) | (scorer.glance(Z) >= _AT_A_GLANCE)
+    columns, index, widths = np.unique(sources, return_inverse=True, return_counts=True)
+    # Columns encoded by several numbers need a tree; bins of a single number are enough.
+    maybe = (widths[index] > 1) | (scorer.glance(Z) >= _AT_A_GLANCE)
     skills = [
-        (scorer.skill(Z[:, place == j], scorer.tree), columns[j]) for j in np.unique(place[maybe])
+        (scorer.skill(Z[:, index == j], scorer.tree), columns[j]) for j in np.unique(index[maybe])
     ]
     found = [pair for pair in skills if pair[0] >= _ALONE]
     everything = scorer.skill(Z, scorer.boosting) if found else np.nan
@@ -268,15 +271,15 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     table = table_of(lines, {"column": object, "alone": float, "all": float})
     names = ", ".join(repr(str(name)) for _, name in found)
     summary = (
-        f"{names} alone answer{'s' if len(found) == 1 else ''} nearly as well as all columns:"
+        f"{names} alone predict{'s' if len(found) == 1 else ''} nearly as well as all columns:"
         if found
-        else "No column alone answers nearly as well as all of them."
+        else "No column alone predicts nearly as well as all columns."
     )
     return Findings(summary, table)
 
 
 def is_classification(y: np.ndarray, task: str | None = None) -> bool:
-    """Tell whether targets are classes; where ``task`` does not say so, by their values."""
+    """Return whether targets are classes, by ``task`` or, without it, by their values."""
     if task is not None:
         if task not in ("classification", "regression"):
             raise ValueError(f'task={task!r} must be "classification", "regression" or None.')
@@ -288,14 +291,14 @@ def is_classification(y: np.ndarray, task: str | None = None) -> bool:
 
 
 class _Scorer:
-    """Shares of the loss that models take away on rows held out."""
+    """Shares of the loss that models explain on held-out rows."""
 
     def __init__(self, y: np.ndarray, has_classes: bool, seed: int) -> None:
         self.seed = seed
         self.classes = None
         if has_classes:
             self.classes, y = np.unique(y, return_inverse=True)
-        # Ranks: one mistyped number must not make up the whole variance.
+        # Ranks: one mistyped number must not dominate the variance.
         self.y = stats.rankdata(y) if self.classes is None else y
 
     @property
@@ -307,10 +310,10 @@ class _Scorer:
         return make(min_samples_leaf=self.leaf, random_state=self.seed)
 
     def glance(self, Z: np.ndarray) -> np.ndarray:
-        """Return the share of the loss that each column takes away by the rows next in its order.
+        """Return the share of the loss that bins of each column explain.
 
-        Rows are answered by the mean of the others in bins of two leaves, (S - y) / (w - 1) with S
-        the sum over w rows, which errs by w (y - S / w) / (w - 1).
+        Rows are predicted by the mean of the others in bins of two leaves, (S - y) / (w - 1) with S
+        the sum over w rows; the error is w (y - S / w) / (w - 1).
         """
         n, columns = Z.shape
         Y = self._targets()
@@ -336,11 +339,11 @@ class _Scorer:
         return HistGradientBoostingClassifier(max_iter=60, random_state=self.seed)
 
     def skill(self, Z: np.ndarray, make) -> float:
-        """Return one less the loss over that of the best constant."""
-        answers, order = self._held_out(Z, make)
+        """Return one minus the loss divided by that of the best constant."""
+        predictions, order = self._held_out(Z, make)
         truth = self._targets()[order]
         constant = np.mean((truth - truth.mean(axis=0)) ** 2)
-        return float(1.0 - np.mean((truth - answers) ** 2) / constant) if constant else 0.0
+        return float(1.0 - np.mean((truth - predictions) ** 2) / constant) if constant else 0.0
 
     def _held_out(self, Z, make):
         if self.classes is None:
@@ -352,9 +355,9 @@ class _Scorer:
             splitter = kind(_N_FOLDS, shuffle=True, random_state=self.seed)
             method, labels = "predict_proba", np.arange(len(self.classes))
         folds = [test for _, test in splitter.split(Z, self.y)]
-        _, answers = cross_fit(
+        _, predictions = cross_fit(
             lambda X, y, weight: make().fit(X, y),
             lambda model, X: aligned_predictions(model, X, method, labels),
             Z, self.y, folds,
         )  # fmt: skip
-        return answers, np.concatenate(folds)
+        return predictions, np.concatenate(folds)

@@ -65,7 +65,7 @@ class Board:
     def comparison(self) -> Comparison:
         """Return the leaderboard as it stands."""
         runner = self.runner
-        names = [name for name in runner.models if self._has_something_to_say(name)]
+        names = [name for name in runner.models if self._has_result(name)]
         entries = [self._entry(name) for name in names]
         # Ranked are the models with the most folds, on the same ones.
         counts = Counter(entry.folds for entry in entries)
@@ -77,7 +77,7 @@ class Board:
         n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
         return Comparison(entries, self.metric, self.n_folds, n_samples, n_features, runner.folds)
 
-    def _has_something_to_say(self, name) -> bool:
+    def _has_result(self, name) -> bool:
         return bool(self.scores[name]) or name in self.errors or name in self.stopped
 
     def _add(self, name, fold, result) -> None:
@@ -144,7 +144,7 @@ class Board:
 
 
 class _Failed(Exception):
-    """Carries the message of a fold that failed in its own place."""
+    """Carries the message of a fold that failed in its process."""
 
 
 def _all_classes(runner) -> np.ndarray | None:
@@ -154,7 +154,7 @@ def _all_classes(runner) -> np.ndarray | None:
 
 
 def _aligned(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Spread probabilities over all classes; a fold may have missed a rare one."""
+    """Return probabilities of all classes; a fold may lack a rare one."""
     if len(known) == len(classes):
         return proba
     full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
@@ -169,10 +169,10 @@ _BRIEF = 0.5  # a model that plans can do with this share of the time that it to
 
 
 class Turn(NamedTuple):
-    """A fold, the seconds its model is told to plan with, and those after which it is stopped."""
+    """A fold, the seconds that its model plans with, and those after which it is stopped."""
 
     task: tuple[str, int]
-    told: float
+    planned_seconds: float
     limit: float
 
 
@@ -182,7 +182,7 @@ class Schedule:
     The first fold of a model measures its cost. A model that needs next to no time finishes all its
     folds at once; then every other model gets a first fold, which may take an equal share of the
     time; then models are finished in the order of what their other folds cost. Models that plan
-    their time (parameter ``max_fit_time``) cost what they are told: half of the time is reserved
+    their time (parameter ``max_fit_time``) cost what they are given: half of the time is reserved
     for them in equal turns, and when no more than that is left, only they go on. They are not
     stopped before the end. When all have had their turn, the rest goes to models that were stopped.
 
@@ -203,7 +203,7 @@ class Schedule:
         self.restart = 0.0  # seconds until there is another process after a fold was stopped
         planned = self._planned()
         share = _PLANNED_SHARE if len(planned) < len(board.todo) else 1.0
-        # The folds that were handed out: seconds told, and those that were left then.
+        # The folds that were handed out: seconds planned, and those that were left then.
         self.handed: dict[tuple[str, int], tuple[float, float]] = {}
         self.turn = min(share * n_workers * seconds / max(1, len(planned)), self._round(seconds))
 
@@ -216,7 +216,7 @@ class Schedule:
             self.board.give_up(name, left)
             return None
         turn = Turn(task, *self._times(name, left))
-        self.handed[task] = turn.told, left
+        self.handed[task] = turn.planned_seconds, left
         self.board.todo.remove(task)
         return turn
 
@@ -272,13 +272,14 @@ class Schedule:
         return [task for task in self.board.todo if task[0] in self.planners]
 
     def _overrun(self, name: str) -> float:
-        """Return by what factor a model has exceeded what it was told, at least 1."""
+        """Return by what factor a model has exceeded its planned seconds, at least 1."""
         results = self.board.results[name]
-        told = {fold: told for (other, fold), (told, _) in self.handed.items() if other == name}
-        return max([1.0, *(results[fold].seconds / told[fold] for fold in told if fold in results)])
+        planned = {fold: p for (other, fold), (p, _) in self.handed.items() if other == name}
+        ratios = [results[fold].seconds / p for fold, p in planned.items() if fold in results]
+        return max([1.0, *ratios])
 
     def _spare(self, left: float) -> float:
-        """Return what is left besides the time reserved for unfinished folds of models that plan.
+        """Return what is left after the time reserved for unfinished folds of models that plan.
 
         Nothing is reserved for one that could not finish all its folds.
         """
@@ -289,7 +290,7 @@ class Schedule:
             rounds = math.ceil(n_folds / self.n_workers)
             if rounds * _BRIEF * self.board.seconds(name) <= left:
                 reserved += n_folds * min(self.turn, self.board.seconds(name) or self.turn)
-        for (name, fold), (told, before) in self.handed.items():
+        for (name, fold), (planned_seconds, before) in self.handed.items():
             if name in self.planners and fold not in self.board.results[name]:  # it is running
-                reserved += max(0.0, told - (before - left))
+                reserved += max(0.0, planned_seconds - (before - left))
         return left - reserved / self.n_workers

@@ -3,20 +3,11 @@
 import math
 import os
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import is_classifier
-from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import (
     GroupKFold,
@@ -25,31 +16,20 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress, _clock, check_fold_count
-from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.ensemble import (
-    FunctionalGradientBoostingRegressor,
-    PrunedTreeClassifier,
-    PrunedTreeRegressor,
-    RealAdaBoostClassifier,
-)
+from vicinal.inspection.candidates import candidate_models
+from vicinal.inspection.checks import is_classification
 from vicinal.inspection.compare._board import Board, Schedule
 from vicinal.inspection.compare._comparison import Comparison
 from vicinal.inspection.compare._folds import FoldCache, FoldRunner
 from vicinal.inspection.compare._worker_pool import WorkerPool
-from vicinal.local import LocalClassifier, LocalRegressor
-from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
-from vicinal.subspace import DivideConquerSVC, TruncatedRBFRegressor
-from vicinal.uncertainty import LocallyAdaptiveClassifier
+from vicinal.table import TableEncoder
 
 
 def compare(
-    models: Mapping[str, Any],
+    models: Mapping[str, Any] | None,
     X: Any,
     y: Any,
     *,
@@ -68,13 +48,16 @@ def compare(
 ) -> Comparison:
     """Cross-validate every model on the same folds and rank them.
 
-    A model that raises is listed with its message instead of ending the comparison. A classifier
-    that gives probabilities is judged by them: its label is the most probable class.
+    A model that raises is listed with its error message, and the comparison goes on. The label of a
+    classifier with probabilities is its most probable class.
 
     Parameters
     ----------
-    models : mapping of str to estimator
-        Unfitted estimators by name; they are cloned.
+    models : mapping of str to estimator or None
+        Unfitted estimators by name; they are cloned. ``None`` compares AutoClassifier or
+        AutoRegressor and other models of this library with a constant, a linear model, nearest
+        neighbours, a random forest and gradient boosting, on a table encoded by
+        :class:`~vicinal.table.TableEncoder`.
     X : array-like or data frame of shape (n_samples, n_features)
         Table of features.
     y : array-like of shape (n_samples,)
@@ -83,36 +66,36 @@ def compare(
         Number of folds, shuffled, stratified for classifiers; or any splitter of scikit-learn, or
         pairs of training and test rows.
     groups : array-like of shape (n_samples,), default=None
-        Rows of one group are never in two folds, nor apart where a model that takes groups holds
-        rows out itself.
+        Rows of one group are never in two folds, also not in the inner folds of a model that takes
+        groups.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows, for scores and for models that take them.
     metric : str, default=None
         Any scikit-learn scorer name; ``None`` is accuracy for classifiers and R² for regressors.
     positive : label, default=None
-        The class of two that scores such as f1, recall and average precision are about.
+        Positive class of two for scores such as f1, recall and average precision.
     encoder : transformer, default=None
-        Turns rows of the table into what the models take. It is fitted on the training rows of
-        each fold, once for all models, and its time is not counted as theirs. A model that takes
-        words as they are gets the rows as they are.
+        Encodes the table for the models. It is fitted on the training rows of each fold, once for
+        all models, and its time is not counted as theirs. A model that accepts categories and
+        strings gets the table without encoding.
     time_budget : float, default=None
         Seconds for all models together, starts of processes and encoding included; ``None`` waits
         for every fold. Cheap models finish first: the first fold of a model measures its cost and
         may take an equal share of the time; then folds run in the order of their cost. A fold that
         takes too long is stopped; when time is left in the end, its model gets it. Half of the
         seconds are reserved for models with the parameter ``max_fit_time``, which plan their time:
-        each of their folds is told its part of them, and is not stopped before the end. A model
+        it is set to their share in each fold, and the fold is not stopped before the end. A model
         that lacks folds is listed below the others, compared with the first on common folds.
-        Results of a cache cost nothing.
+        Cached results take no time.
     cache : path-like, default=None
-        Folder in which the answers of every finished fold are kept. The same call again, also
-        after a crash, computes only the folds that are missing there.
+        Folder for the predictions of finished folds. The same call again, also after a crash,
+        computes only the missing folds.
     n_jobs : int, default=None
         Number of folds that run at a time, each in its own process with its share of the cores.
-        ``None`` runs them in this process, unless ``time_budget`` asks for a process that can be
+        ``None`` runs them in this process, unless ``time_budget`` needs a process that can be
         stopped.
     random_state : int, RandomState instance or None, default=0
-        Draws the folds.
+        Seed of the folds.
     callback : callable, default=None
         Called with the leaderboard so far whenever a fold has ended.
     verbose : int, default=0
@@ -121,7 +104,11 @@ def compare(
     Returns
     -------
     Comparison
-        The leaderboard; ``print`` it.
+        The leaderboard. ``print`` shows it; ``entries`` holds the models, best first, with
+        ``name``, ``scores`` (one per fold), ``mean``, ``standard_error``, ``fit_seconds``,
+        ``predict_seconds`` and the held-out predictions ``out_of_fold``; ``to_dict()`` returns
+        plain values; ``fold_of(entry)`` returns the rows of a fold. See
+        :func:`vicinal.report.write_html` for a page.
 
     Examples
     --------
@@ -129,12 +116,16 @@ def compare(
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from vicinal.inspection import compare
-    >>> models = {"guess": DummyClassifier(), "5-NN": KNeighborsClassifier()}
+    >>> models = {"constant": DummyClassifier(), "5-NN": KNeighborsClassifier()}
     >>> board = compare(models, *load_wine(return_X_y=True))
     >>> [entry.name for entry in board.entries]
-    ['5-NN', 'guess']
+    ['5-NN', 'constant']
     """
     started = _clock.now()
+    if models is None:
+        task = "classification" if is_classification(np.asarray(y)) else "regression"
+        models = candidate_models(task, random_state=random_state)
+        encoder = TableEncoder() if encoder is None else encoder
     if not models:
         raise ValueError("models is empty; name at least one model to compare.")
     if time_budget is not None and not time_budget > 0:
@@ -191,7 +182,7 @@ def _run_in_workers(board: Board, n_workers: int, end: float) -> None:
                 for name in {name for name, _ in (*board.todo, *pool.tasks)}:
                     board.give_up(name, math.inf)
                 return
-            if board.todo and pool.has_room():
+            if board.todo and pool.has_idle_worker():
                 schedule.restart = pool.start_seconds
                 turn = schedule.next(left)
                 if turn is not None:
@@ -211,90 +202,3 @@ def _wait(board: Board, pool: WorkerPool, left: float) -> None:
         board.give_up(name, limit)
     else:
         board.finish((name, fold), result)
-
-
-def candidate_models(task: str, *, random_state: Any = 0) -> dict[str, Any]:
-    """Return named, unfitted models for a task: baselines, the mixture, then the local models.
-
-    The baselines are a guess, a linear model, nearest neighbours, a random forest, histogram
-    boosting, and LightGBM where it is installed.
-
-    Parameters
-    ----------
-    task : {"classification", "regression"}
-        What the target is.
-    random_state : int, default=0
-        Seed given to every model that draws.
-
-    Returns
-    -------
-    dict of str to estimator
-        In the order in which they should be fitted, quick ones first.
-
-    Examples
-    --------
-    >>> from vicinal.inspection import candidate_models
-    >>> "random forest" in candidate_models("regression")
-    True
-    """
-    if task == "classification":
-        return {**_classification_baselines(random_state), **_local_classifiers(random_state)}
-    if task == "regression":
-        return {**_regression_baselines(random_state), **_local_regressors(random_state)}
-    raise ValueError(f"task={task!r} is unknown; choose 'classification' or 'regression'.")
-
-
-def _classification_baselines(seed):
-    return {
-        "most frequent class": DummyClassifier(),
-        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier()),
-        "random forest": RandomForestClassifier(n_jobs=-1, random_state=seed),
-        "histogram boosting": HistGradientBoostingClassifier(random_state=seed),
-        **_lightgbm("LGBMClassifier", seed),
-    }
-
-
-def _regression_baselines(seed):
-    return {
-        "mean": DummyRegressor(),
-        "ridge": make_pipeline(StandardScaler(), RidgeCV()),
-        "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsRegressor()),
-        "random forest": RandomForestRegressor(n_jobs=-1, random_state=seed),
-        "histogram boosting": HistGradientBoostingRegressor(random_state=seed),
-        **_lightgbm("LGBMRegressor", seed),
-    }
-
-
-def _lightgbm(name, seed):
-    if find_spec("lightgbm") is None:
-        return {}
-    import lightgbm
-
-    return {"LightGBM": getattr(lightgbm, name)(random_state=seed, verbosity=-1)}
-
-
-def _local_classifiers(seed):
-    return {
-        # First, because it plans its time and knows best what to do with it.
-        "AutoClassifier": AutoClassifier(n_jobs=-1, random_state=seed),
-        "LocalClassifier": LocalClassifier(n_jobs=-1, random_state=seed),
-        "SpacePartitioningClassifier": SpacePartitioningClassifier(random_state=seed),
-        "LocallyAdaptiveClassifier": LocallyAdaptiveClassifier(n_jobs=-1, random_state=seed),
-        "DivideConquerSVC": make_pipeline(StandardScaler(), DivideConquerSVC(random_state=seed)),
-        "RealAdaBoostClassifier": RealAdaBoostClassifier(random_state=seed),
-        "PrunedTreeClassifier": PrunedTreeClassifier(random_state=seed),
-    }
-
-
-def _local_regressors(seed):
-    return {
-        "AutoRegressor": AutoRegressor(n_jobs=-1, random_state=seed),
-        "LocalRegressor": LocalRegressor(n_jobs=-1, random_state=seed),
-        "SpacePartitioningRegressor": SpacePartitioningRegressor(random_state=seed),
-        "FunctionalGradientBoostingRegressor": FunctionalGradientBoostingRegressor(
-            random_state=seed
-        ),
-        "TruncatedRBFRegressor": make_pipeline(StandardScaler(), TruncatedRBFRegressor()),
-        "PrunedTreeRegressor": PrunedTreeRegressor(random_state=seed),
-    }

@@ -12,7 +12,7 @@ from vicinal._base._held_out import OutOfFold
 
 @dataclass(frozen=True)
 class ComparisonEntry:
-    """What one model reached.
+    """Scores, times and held-out predictions of one model.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Comparison:
 
     @property
     def metric_label(self) -> str:
-        """The metric as people say it: without ``neg_`` and underscores."""
+        """The metric without ``neg_`` and underscores."""
         return self.metric.removeprefix("neg_").replace("_", " ")
 
     @property
@@ -145,7 +145,7 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the leaderboard as plain values, without the answers of the models."""
+        """Return the leaderboard as plain values, without the predictions."""
         return {
             "metric": self.metric,
             "n_folds": self.n_folds,
@@ -161,7 +161,7 @@ class Comparison:
     def fold_of(self, entry: ComparisonEntry) -> tuple[np.ndarray, np.ndarray]:
         """Return training and held-out rows of the largest fold that a model has finished.
 
-        Fitted again on these training rows, it gives the answers that it gave in the comparison.
+        Fitted again on these training rows, the model gives the predictions of the comparison.
 
         Parameters
         ----------

@@ -14,18 +14,18 @@ import warnings
 
 def main() -> None:
     """Read a :class:`FoldRunner`, then tasks, until the parent closes the pipe."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what models print must not mix with the answers
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what models print must not mix with the results
     requests: queue.Queue = queue.Queue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     warnings.simplefilter("ignore")  # convergence of a candidate is no concern of the leaderboard
     runner = requests.get()
-    _send(answers, "ready")
+    _send(results, "ready")
     while True:
         name, fold, seconds = requests.get()
         runner.encode(name, fold)
-        _send(answers, "started")  # only now does the clock of the model run
-        _send(answers, runner.run(name, fold, seconds))
+        _send(results, "started")  # only now does the clock of the model run
+        _send(results, runner.run(name, fold, seconds))
 
 
 def _listen(requests) -> None:

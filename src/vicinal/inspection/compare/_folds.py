@@ -25,7 +25,7 @@ _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
 
 @dataclass(frozen=True)
 class FoldResult:
-    """What a model answered on the test rows of a fold; ``error`` says why it could not."""
+    """Predictions of a model on the test rows of a fold, or the ``error`` that prevented them."""
 
     prediction: np.ndarray
     classes: np.ndarray | None
@@ -67,7 +67,7 @@ class FoldRunner:
     def run(self, name: str, fold: int, seconds: float = np.inf) -> FoldResult:
         """Fit and predict; an exception becomes the ``error`` of the result.
 
-        A model with the parameter ``max_fit_time`` is told that it has ``seconds``.
+        The parameter ``max_fit_time`` of a model that has it is set to a share of ``seconds``.
         """
         try:
             model = clone(self.models[name])
@@ -86,7 +86,7 @@ class FoldRunner:
             return
 
     def planners(self) -> set[str]:
-        """Return the names of the models that plan their time and were not told how much."""
+        """Return the names of the models that plan their time and have no ``max_fit_time`` yet."""
         return {name for name, model in self.models.items() if _timed(model)}
 
     def _fit_and_predict(self, model, name, fold) -> FoldResult:
@@ -99,7 +99,7 @@ class FoldRunner:
         started = _clock.now()
         fit_weighted(model, X_train, rows_of(self.y, train), weights, groups)
         fitted = _clock.now()
-        prediction, classes, proba, decision = _answers(model, X_test)
+        prediction, classes, proba, decision = _predictions(model, X_test)
         ended = _clock.now()
         return FoldResult(prediction, classes, proba, decision, fitted - started, ended - fitted)
 
@@ -128,13 +128,13 @@ class FoldRunner:
 
 
 def _timed(model: Any) -> str | None:
-    """Return the name of the parameter that a model is told its time with, where it is not set."""
+    """Return the name of the unset parameter ``max_fit_time`` of a model or its steps."""
     unset = (key for key, value in model.get_params().items() if value is None)
     return next((key for key in unset if key.split("__")[-1] == "max_fit_time"), None)
 
 
 def takes_tables(model: Any) -> bool:
-    """Tell whether a model takes frames with words in them as they are."""
+    """Return whether a model accepts frames with categories and strings."""
     return isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
 
 
@@ -144,7 +144,7 @@ def failure(message: str) -> FoldResult:
     return FoldResult(empty, None, None, None, np.nan, np.nan, message.splitlines()[0])
 
 
-def _answers(model, X):
+def _predictions(model, X):
     """Return prediction, classes, probabilities and decision values, whichever the model has."""
     if not is_classifier(model):
         return np.asarray(model.predict(X)), None, None, None
@@ -160,9 +160,9 @@ def _answers(model, X):
 def score(
     result: FoldResult, y_test: Any, metric: str, sample_weight: Any = None, positive: Any = None
 ) -> float:
-    """Score the stored answers of a fold as scikit-learn's scorer would score the model itself.
+    """Score the stored predictions of a fold as scikit-learn's scorer would score the model.
 
-    ``positive`` is the class of two that a score is about.
+    ``positive`` is the positive class of two.
     """
     if positive is not None:
         result, y_test = _about(result, positive), np.asarray(y_test) == positive
@@ -176,9 +176,9 @@ def score(
 
 
 def _about(result: FoldResult, positive: Any) -> FoldResult:
-    """Return the answers as those to the question whether a row is of one class of two."""
+    """Return the predictions as ``True`` where a row is predicted to be of class ``positive``."""
     if result.classes is None or len(result.classes) != 2:
-        raise ValueError("a score about one class needs two classes in every fold")
+        raise ValueError("a score of a positive class needs two classes in every fold")
     is_second = result.classes[1] == positive
     decision = result.decision
     return replace(
@@ -190,12 +190,12 @@ def _about(result: FoldResult, positive: Any) -> FoldResult:
     )
 
 
-def _has(answer: str):
-    return available_if(lambda stored: getattr(stored.result, answer) is not None)
+def _has(name: str):
+    return available_if(lambda stored: getattr(stored.result, name) is not None)
 
 
 class _Stored(BaseEstimator):
-    """Answers that were given before, in the shape of a fitted estimator."""
+    """Stored predictions with the interface of a fitted estimator."""
 
     def __init__(self, result):
         self.result = result
@@ -236,7 +236,7 @@ class FoldCache:
 
     ``setup`` is what all its results depend on: rows, targets, folds, encoder, weights, groups. A
     change of the library's sources, or of scikit-learn's version, makes all keys new. The metric is
-    not part of the key: answers are stored, and scores are computed from them.
+    not part of the key: predictions are stored, and scores are computed from them.
     """
 
     def __init__(self, folder: str | os.PathLike, *setup: Any):

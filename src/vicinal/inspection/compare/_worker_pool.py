@@ -19,19 +19,19 @@ _LONG = 3600.0  # seconds; a queue cannot wait forever and be interrupted
 
 
 class _Worker:
-    """One process; a thread of the parent feeds it and another collects its answers."""
+    """One process; a thread of the parent feeds it and another collects its results."""
 
-    def __init__(self, payload: bytes, n_workers: int, answers: queue.Queue) -> None:
+    def __init__(self, payload: bytes, n_workers: int, results: queue.Queue) -> None:
         self.task: tuple[str, int] | None = None
         self.started = self.limit = math.inf  # a fold starts when its rows are encoded
         self.process = take_process(WORKER, n_workers)
         self.log = self.process.log
-        threading.Thread(target=self._collect, args=(answers,), daemon=True).start()
+        threading.Thread(target=self._collect, args=(results,), daemon=True).start()
         threading.Thread(target=self._write, args=(payload,), daemon=True).start()
 
-    def give(self, task: tuple[str, int], told: float, limit: float) -> None:
+    def give(self, task: tuple[str, int], planned_seconds: float, limit: float) -> None:
         self.task, self.limit, self.started = task, limit, math.inf
-        self._write(pickle.dumps((*task, told)))
+        self._write(pickle.dumps((*task, planned_seconds)))
 
     def _write(self, data: bytes) -> None:
         try:
@@ -40,15 +40,15 @@ class _Worker:
         except OSError:
             pass  # the process is gone; the collecting thread reports it
 
-    def _collect(self, answers: queue.Queue) -> None:
+    def _collect(self, results: queue.Queue) -> None:
         try:
             while True:
-                answers.put((self, pickle.load(self.process.stdout)))
+                results.put((self, pickle.load(self.process.stdout)))
         except Exception:
-            answers.put((self, None))
+            results.put((self, None))
 
-    def last_words(self) -> str:
-        """Return why the process ended, as far as it could say."""
+    def end_message(self) -> str:
+        """Return why the process ended."""
         code = self.process.wait()
         self.log.seek(0)
         lines = self.log.read().decode("utf-8", "replace").strip().splitlines()
@@ -79,7 +79,7 @@ class WorkerPool:
         # Models defined in a script or notebook travel by value.
         self._payload = pickle.dumps(wrap_non_picklable_objects(runner, keep_wrapper=False))
         self._n_workers = n_workers
-        self._answers: queue.Queue = queue.Queue()
+        self._results: queue.Queue = queue.Queue()
         self._workers = [self._new_worker() for _ in range(n_workers)]
         self._ready: list[_Worker] = []
         self.start_seconds = 0.0  # that the slowest process took to be ready
@@ -102,16 +102,16 @@ class WorkerPool:
         """The folds that are being computed."""
         return [worker.task for worker in self._workers if worker.task]
 
-    def has_room(self) -> bool:
-        """Say whether a worker waits for a task."""
+    def has_idle_worker(self) -> bool:
+        """Return whether a worker waits for a task."""
         return bool(self._ready)
 
-    def submit(self, task: tuple[str, int], told: float, limit: float) -> None:
+    def submit(self, task: tuple[str, int], planned_seconds: float, limit: float) -> None:
         """Start a task; it is stopped ``limit`` seconds after its rows have been encoded.
 
-        A model that plans its time is told that it has ``told`` seconds.
+        A model that plans its time plans with ``planned_seconds``.
         """
-        self._ready.pop().give(task, told, limit)
+        self._ready.pop().give(task, planned_seconds, limit)
 
     def wait(self, timeout: float) -> tuple[tuple[str, int], FoldResult | None, float] | None:
         """Return a task, its result, ``None`` if it was stopped at its limit, and that limit.
@@ -122,23 +122,23 @@ class WorkerPool:
         ends = [worker.started + worker.limit for worker in self._workers if worker.task]
         left = min([timeout, _LONG, *(end - _clock.now() for end in ends)])
         try:
-            worker, answer = self._answers.get(timeout=max(0.0, left))
+            worker, result = self._results.get(timeout=max(0.0, left))
         except queue.Empty:
             return self._stop_one_over_limit()
         if worker not in self._workers:
             return None  # the end of a worker that was stopped
-        if answer == "started":
+        if result == "started":
             worker.started = _clock.now()
             return None
         task, worker.task = worker.task, None
-        if answer is None:
+        if result is None:
             return self._after_death(worker, task)
         self._ready.append(worker)
         if task is None:
             seconds = _clock.now() - worker.process.started
             self.start_seconds = max(seconds, self.start_seconds)
             return None
-        return task, answer, worker.limit
+        return task, result, worker.limit
 
     def _stop_one_over_limit(self):
         now = _clock.now()
@@ -150,7 +150,7 @@ class WorkerPool:
         return None
 
     def _after_death(self, worker, task):
-        reason = worker.last_words()
+        reason = worker.end_message()
         if task is None:
             raise RuntimeError(f"A worker of the comparison could not start: {reason}.")
         self._replace(worker)
@@ -161,4 +161,4 @@ class WorkerPool:
         self._workers[self._workers.index(worker)] = self._new_worker()
 
     def _new_worker(self) -> _Worker:
-        return _Worker(self._payload, self._n_workers, self._answers)
+        return _Worker(self._payload, self._n_workers, self._results)

@@ -1,4 +1,4 @@
-"""What all Displays share: axes to draw on, and grids over two features."""
+"""Base class of the Displays: axes, and grids over two features."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from vicinal._base import import_optional
 
 
 class DisplayMixin:
-    """A picture: the constructor keeps its numbers, ``plot`` draws them.
+    """A plot: the constructor stores its numbers, ``plot`` shows them.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class DisplayMixin:
     """
 
     def _matplotlib(self, module: str) -> Any:
-        """Import a part of matplotlib, or say which picture needs it."""
+        """Import a part of matplotlib, or raise an error that names the Display."""
         needed_by = f"{type(self).__name__}.plot"
         return import_optional(f"matplotlib.{module}", needed_by=needed_by, extra="plot")
 
@@ -36,9 +36,7 @@ def plane_of(X: Any, margin: float, remedy: str) -> tuple[np.ndarray, np.ndarray
     """Return rows of two features, and the lower and upper corner of a box around them."""
     rows = check_array(X)
     if rows.shape[1] != 2:
-        raise ValueError(
-            f"X has {rows.shape[1]} features; a picture of the plane needs two. {remedy}"
-        )
+        raise ValueError(f"X has {rows.shape[1]} features; a plot of the plane needs two. {remedy}")
     low, high = rows.min(axis=0), rows.max(axis=0)
     pad = margin * np.where(high > low, high - low, 1.0)
     return rows, low - pad, high + pad
@@ -50,7 +48,7 @@ def grid_over(
     """Return a grid over a box, and its points as a table of the kind of ``X``."""
     xx, yy = np.meshgrid(*(np.linspace(low[j], high[j], resolution) for j in (0, 1)))
     points = np.column_stack([xx.ravel(), yy.ravel()])
-    if hasattr(X, "columns"):  # a frame, so that names are checked and not missed
+    if hasattr(X, "columns"):  # a frame, so that the model checks the names
         return xx, yy, type(X)(dict(zip(X.columns, points.T, strict=True)))
     return xx, yy, points
 

@@ -13,7 +13,7 @@ class PartitionRegionsDisplay(DisplayMixin):
     """Predictions of a partition model over the plane, with the lines of its gates.
 
     Make it with :meth:`from_estimator`. The colours show what the whole model predicts, the lines
-    the gates of its best cascade, each drawn only where samples reach it.
+    the gates of its best cascade, each shown only where samples reach it.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class PartitionRegionsDisplay(DisplayMixin):
     classes : ndarray or None
         Labels, for classifiers.
     X, y : ndarray or None
-        Samples to draw on top, with their labels or targets.
+        Samples to show on top, with their labels or targets.
     feature_names : sequence of two str
         Names of the axes.
 
@@ -39,7 +39,7 @@ class PartitionRegionsDisplay(DisplayMixin):
 
     See Also
     --------
-    vicinal.partition.SpacePartitioningClassifier : The model that is drawn.
+    vicinal.partition.SpacePartitioningClassifier : The model that is shown.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class PartitionRegionsDisplay(DisplayMixin):
     def from_estimator(
         cls, estimator, X, y=None, *, grid_resolution=200, margin=0.1, ax=None, **plot_options
     ):
-        """Evaluate a fitted model of two features on a grid around ``X`` and draw it.
+        """Evaluate a fitted model of two features on a grid around ``X`` and plot it.
 
         Parameters
         ----------
@@ -79,14 +79,14 @@ class PartitionRegionsDisplay(DisplayMixin):
         X : array-like of shape (n_samples, 2)
             Samples that set the range of the picture.
         y : array-like of shape (n_samples,), default=None
-            Labels or targets; with them the samples are drawn.
+            Labels or targets; with them the samples are shown.
         grid_resolution : int, default=200
             Number of grid points along each axis.
         margin : float, default=0.1
             Space around the samples, as a share of their range.
         """
         check_is_fitted(estimator)
-        remedy = "Fit a model of two columns, or draw PartitionHistogramDisplay instead."
+        remedy = "Fit a model of two columns, or plot PartitionHistogramDisplay instead."
         points, low, high = plane_of(X, margin, remedy)
         xx, yy, grid = grid_over(low, high, grid_resolution, X)
         prediction, classes = estimator.predict(grid), None
@@ -110,7 +110,7 @@ class PartitionRegionsDisplay(DisplayMixin):
         return display.plot(ax=ax, **plot_options)
 
     def plot(self, ax=None, *, cmap=None, point_size=12):
-        """Draw the predictions, the gates and the samples.
+        """Plot the predictions, the gates and the samples.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class PartitionHistogramDisplay(DisplayMixin):
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, axes=None):
-        """Count the classes of labelled samples in each region and draw the counts.
+        """Count the classes of labelled samples in each region and plot the counts.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class PartitionHistogramDisplay(DisplayMixin):
         return cls(estimator.region_histogram(X, y), estimator.classes_).plot(axes=axes)
 
     def plot(self, axes=None):
-        """Draw one histogram per region.
+        """Plot one histogram per region.
 
         Parameters
         ----------
@@ -245,74 +245,4 @@ class PartitionHistogramDisplay(DisplayMixin):
         axes[0].set_ylabel("samples")
         self.axes_ = axes
         self.figure_ = axes[0].figure
-        return self
-
-
-@documented
-class PartitionHistoryDisplay(DisplayMixin):
-    """Training curve of each start of a partition model.
-
-    Make it with :meth:`from_estimator`. Hard cascades show their training error after every
-    sweep, soft ones their objective at every iteration, surrogate ones after every block step.
-
-    Parameters
-    ----------
-    curves : list of ndarray
-        One curve per start, the best start first.
-    ylabel : str
-        What is shown.
-    xlabel : str
-        Unit of the steps.
-
-    Attributes
-    ----------
-    lines_ : list of matplotlib Line2D
-        One per start.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from vicinal.inspection import PartitionHistoryDisplay
-    >>> from vicinal.partition import SpacePartitioningClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = SpacePartitioningClassifier(n_regions=2, n_init=4, random_state=0).fit(X, y)
-    >>> len(PartitionHistoryDisplay.from_estimator(model).lines_)
-    4
-    """
-
-    def __init__(self, curves, *, ylabel, xlabel):
-        self.curves = curves
-        self.ylabel = ylabel
-        self.xlabel = xlabel
-
-    @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
-        """Take the recorded curves of a fitted model and draw them.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted model of :mod:`vicinal.partition`; starts that it did not keep are not shown.
-        """
-        check_is_fitted(estimator)
-        if hasattr(estimator, "objectives_"):
-            display = cls(estimator.objectives_, ylabel="objective", xlabel="block step")
-        elif "objective" in estimator.training_history_:
-            curves = [cascade.history["objective"] for cascade in estimator.restarts_]
-            display = cls(curves, ylabel="objective", xlabel="iteration")
-        else:
-            curves = [cascade.history["error"] for cascade in estimator.restarts_]
-            display = cls(curves, ylabel="training error", xlabel="sweep")
-        return display.plot(ax=ax)
-
-    def plot(self, ax=None):
-        """Draw the curves, the best start in full colour."""
-        ax = self._axes(ax)
-        self.lines_ = []
-        for k, curve in reversed(list(enumerate(self.curves))):
-            steps = range(1, len(curve) + 1)
-            style = {"color": "C0", "lw": 2.0} if k == 0 else {"color": "0.6", "lw": 0.8}
-            (line,) = ax.plot(steps, curve, **style)
-            self.lines_.insert(0, line)
-        ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         return self

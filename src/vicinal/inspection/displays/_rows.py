@@ -4,98 +4,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import as_numpy, documented
 from vicinal.inspection.displays._display import DisplayMixin, feature_names
 from vicinal.uncertainty import uncertainty_map
-
-
-@documented
-class LocalChoiceDisplay(DisplayMixin):
-    """Leave-one-out loss of every size and penalty that a local model compared.
-
-    Use :meth:`from_estimator`; the constructor takes the numbers themselves.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Metric, degree and penalty of each setting.
-    size : ndarray of shape (n_settings,)
-        Its number of neighbours, or bandwidth.
-    loss : ndarray of shape (n_settings,)
-        Loss on rows that the model did not see.
-    chosen : tuple of (float, float)
-        Size and loss of the setting in use.
-
-    Attributes
-    ----------
-    lines_ : list of matplotlib Line2D
-        Loss by size, one line per metric, degree and penalty.
-    point_ : matplotlib Line2D
-        The setting in use.
-
-    See Also
-    --------
-    vicinal.local.LocalClassifier : Keeps the path of its choice in ``selection_``.
-    vicinal.local.LocalRegressor : The same for numbers.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from vicinal.inspection import LocalChoiceDisplay
-    >>> from vicinal.local import LocalClassifier
-    >>> model = LocalClassifier(random_state=0).fit(*load_wine(return_X_y=True))
-    >>> display = LocalChoiceDisplay.from_estimator(model)
-    >>> display.names[0], len(display.lines_)
-    ('standardized, alpha = 0.03', 6)
-    """
-
-    def __init__(self, *, names, size, loss, chosen):
-        self.names = names
-        self.size = size
-        self.loss = loss
-        self.chosen = chosen
-
-    @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
-        """Draw the path of a fitted local model's choice.
-
-        Parameters
-        ----------
-        estimator : LocalClassifier, LocalRegressor or another local model
-            Fitted with something left open.
-        """
-        check_is_fitted(estimator)
-        path = getattr(estimator, "selection_", None)
-        if path is None:
-            raise ValueError(
-                f"{estimator!r} has no path of a choice, because nothing was left open; fit it "
-                'with n_neighbors="auto" or alpha="auto".'
-            )
-        settings = zip(path["metric"], path["degree"], path["alpha"], strict=True)
-        names = [_name(*setting) for setting in settings]
-        in_use = estimator.n_neighbors_ or estimator.bandwidth_ or path["size"][0]
-        chosen = (float(in_use), float(estimator.loo_score_))
-        return cls(names=names, size=path["size"], loss=path["loss"], chosen=chosen).plot(ax=ax)
-
-    def plot(self, ax=None):
-        """Draw the loss by size."""
-        ax = self._axes(ax, figsize=(8, 4.5), layout="constrained")
-        names = np.array(self.names)
-        self.lines_ = []
-        for name in dict.fromkeys(self.names):
-            these = names == name
-            (line,) = ax.plot(self.size[these], self.loss[these], "o-", markersize=3, label=name)
-            self.lines_.append(line)
-        (self.point_,) = ax.plot(*self.chosen, "k*", markersize=13, label="in use")
-        ax.set(xscale="log", xlabel="size of the neighbourhood", ylabel="loss of rows left out")
-        ax.legend(fontsize="small")
-        return self
-
-
-def _name(metric: str, degree: int, alpha: float) -> str:
-    return f"{metric}, " + ("quadratic, " if degree == 2 else "") + f"alpha = {alpha:g}"
 
 
 @documented
@@ -113,14 +25,14 @@ class IntervalCoverageDisplay(DisplayMixin):
     n_rows : ndarray of int of shape (n_parts,)
         Its number of rows.
     coverage : float
-        Chance that was asked for.
+        Nominal coverage.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
         Coverage by width, with two standard errors to either side.
     target_ : matplotlib Line2D
-        Coverage asked for.
+        Nominal coverage.
 
     See Also
     --------
@@ -146,7 +58,7 @@ class IntervalCoverageDisplay(DisplayMixin):
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, coverage=0.9, n_parts=5, ax=None):
-        """Draw the coverage of a model's intervals on rows that it has not seen.
+        """Plot the coverage of a model's intervals on rows that it has not seen.
 
         Parameters
         ----------
@@ -173,7 +85,7 @@ class IntervalCoverageDisplay(DisplayMixin):
         return display.plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw coverage by width."""
+        """Plot coverage by width."""
         ax = self._axes(ax)
         error = 2.0 * np.sqrt(self.coverage * (1.0 - self.coverage) / self.n_rows)
         self.line_ = ax.errorbar(self.width, self.covered, yerr=error, marker="o").lines[0]
@@ -231,7 +143,7 @@ class LabelIssuesDisplay(DisplayMixin):
 
     @classmethod
     def from_findings(cls, findings, X, y, *, columns=(0, 1), ax=None):
-        """Draw the findings of :func:`label_issues`.
+        """Plot the findings of :func:`label_issues`.
 
         Parameters
         ----------
@@ -242,7 +154,7 @@ class LabelIssuesDisplay(DisplayMixin):
         y : array-like of shape (n_samples,)
             Labels as they were given.
         columns : pair of int or of str, default=(0, 1)
-            Columns to draw, by position, or by name for a frame.
+            Columns to show, by position, or by name for a frame.
         """
         if hasattr(X, "columns"):
             chosen = [X.columns[c] if isinstance(c, Integral) else c for c in columns]
@@ -255,7 +167,7 @@ class LabelIssuesDisplay(DisplayMixin):
         return display.plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw the rows and mark the suspicious ones."""
+        """Plot the rows and mark the suspicious ones."""
         ax = self._axes(ax)
         self.points_ = [
             ax.scatter(*self.points[self.labels == label].T, s=12, label=str(label))
@@ -274,7 +186,7 @@ class UncertaintyDisplay(DisplayMixin):
     """Map of the uncertainty of each row in the plane, or a table of the most uncertain rows.
 
     Use :meth:`from_data`; the constructor takes the numbers themselves. Rows of two features (or
-    two chosen features) are drawn as points, shaded by uncertainty; rows of more features are
+    two chosen features) are shown as points, shaded by uncertainty; rows of more features are
     ranked, the most uncertain first.
 
     Parameters
@@ -288,16 +200,16 @@ class UncertaintyDisplay(DisplayMixin):
     feature_names : list of str
         Names of the features.
     features : tuple of two ints, default=None
-        Features to draw; ``None`` draws both if there are two, and a table otherwise.
+        Features to show; ``None`` shows both if there are two, and a table otherwise.
 
     Attributes
     ----------
     ranking_ : ndarray of shape (n_samples,)
         Rows from the most to the least uncertain.
     points_ : list of matplotlib collections
-        Points of each class, where a map was drawn.
+        Points of each class, where a map was shown.
     table_ : matplotlib Table
-        Table, where one was drawn.
+        Table, where one was shown.
 
     See Also
     --------
@@ -338,7 +250,7 @@ class UncertaintyDisplay(DisplayMixin):
         plot=True,
         ax=None,
     ):
-        """Compute the map and draw it.
+        """Compute the map and plot it.
 
         Parameters
         ----------
@@ -353,9 +265,9 @@ class UncertaintyDisplay(DisplayMixin):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         features : tuple of two ints, default=None
-            Features to draw; ``None`` draws both if there are two, and a table otherwise.
+            Features to show; ``None`` shows both if there are two, and a table otherwise.
         plot : bool, default=True
-            Whether to draw at once.
+            Whether to show at once.
         """
         u = uncertainty_map(
             X, y, n_neighbors=n_neighbors, bandwidth=bandwidth, sample_weight=sample_weight
@@ -395,7 +307,7 @@ class UncertaintyDisplay(DisplayMixin):
         ]
 
     def plot(self, ax=None, *, n_rows=10, cmap="viridis"):
-        """Draw the map, or the table where there is no plane to draw.
+        """Plot the map, or the table where there is no plane to show.
 
         Parameters
         ----------
@@ -463,6 +375,6 @@ def _check_features(features, n_features):
 
 
 def _markers():
-    """Shapes that tell classes apart, over and over."""
+    """Markers of the classes, repeated."""
     while True:
         yield from "o^sDvP*X"

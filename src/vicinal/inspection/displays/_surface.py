@@ -29,7 +29,7 @@ class DecisionSurfaceDisplay(DisplayMixin):
     classes : ndarray of shape (n_classes,)
         Labels.
     X, y : ndarray or None
-        Rows to draw, and their labels.
+        Rows to show, and their labels.
     points : ndarray of shape (n_samples, 2) or None
         Nearest points of the surface of these rows.
     feature_names : sequence of two str
@@ -46,7 +46,7 @@ class DecisionSurfaceDisplay(DisplayMixin):
 
     See Also
     --------
-    vicinal.surface.DecisionSurface : The surface that is drawn.
+    vicinal.surface.DecisionSurface : The surface that is shown.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class DecisionSurfaceDisplay(DisplayMixin):
         ax=None,
         **plot_options,
     ):
-        """Evaluate a fitted surface on a grid around ``X`` and draw it.
+        """Evaluate a fitted surface on a grid around ``X`` and plot it.
 
         Parameters
         ----------
@@ -111,18 +111,18 @@ class DecisionSurfaceDisplay(DisplayMixin):
         y : array-like of shape (n_samples,), default=None
             Labels, which colour the rows; ``None`` takes the predicted ones.
         projections : bool, default=True
-            Draw the way from each row to its nearest point of the surface.
+            Plot the way from each row to its nearest point of the surface.
         distances : bool, default=True
             Colour by the signed distance (two classes), which costs one projection per grid point;
             otherwise by the predicted class.
         grid_resolution : int, default=60
-            Number of grid points along each axis for the distances; the line itself is drawn on a
-            grid twice as fine.
+            Number of grid points along each axis for the distances; the line itself uses a grid
+            twice as fine.
         margin : float, default=0.15
             Space around the rows, as a share of their range.
         """
         check_is_fitted(estimator)
-        remedy = "Draw CounterfactualDisplay or SurfaceDistanceDisplay instead."
+        remedy = "Plot CounterfactualDisplay or SurfaceDistanceDisplay instead."
         rows, low, high = plane_of(X, margin, remedy)
         xx, yy, grid = grid_over(low, high, 2 * grid_resolution, X)
         boundary = _boundary(estimator, grid).reshape(xx.shape)
@@ -149,7 +149,7 @@ class DecisionSurfaceDisplay(DisplayMixin):
         return display.plot(ax=ax, **plot_options)
 
     def plot(self, ax=None, *, cmap=None, point_size=14):
-        """Draw the field, the surface, the projections and the rows.
+        """Plot the field, the surface, the projections and the rows.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class CounterfactualDisplay(DisplayMixin):
     Parameters
     ----------
     changes : ndarray of shape (n_features,)
-        What is added to the row, in the unit the bars are drawn in.
+        What is added to the row, in the unit of the bars.
     values : list of tuple
         (before, after) of each column.
     feature_names : sequence of str
@@ -252,7 +252,7 @@ class CounterfactualDisplay(DisplayMixin):
 
     @classmethod
     def from_counterfactuals(cls, counterfactuals, row=0, *, scale=None, ax=None, **plot_options):
-        """Draw the changes of one row.
+        """Plot the changes of one row.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class CounterfactualDisplay(DisplayMixin):
         return display.plot(ax=ax, **plot_options)
 
     def plot(self, ax=None, *, max_bars=12):
-        """Draw the largest changes.
+        """Plot the largest changes.
 
         Parameters
         ----------
@@ -337,7 +337,7 @@ class SurfaceDistanceDisplay(DisplayMixin):
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, label=None, ax=None, **plot_options):
-        """Measure rows and draw the histogram.
+        """Measure rows and plot the histogram.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class SurfaceDistanceDisplay(DisplayMixin):
         return display.plot(ax=ax, **plot_options)
 
     def plot(self, ax=None, *, bins=30):
-        """Draw one histogram per class, and the surface at 0.
+        """Plot one histogram per class, and the surface at 0.
 
         Parameters
         ----------

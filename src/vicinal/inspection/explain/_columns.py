@@ -107,7 +107,7 @@ def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) ->
 def _scales(steps: list[Any], width: int) -> np.ndarray:
     """Return how each column changes per unit of what the encoder before all scalers makes of it.
 
-    Levels and numbers read from text have no unit of their own in the table.
+    Categories and numbers parsed from text have no unit in the table.
     """
     scales = np.ones(width)
     for step in reversed(steps):
@@ -124,7 +124,7 @@ def _follow_numbers(
 
     A name may stay while columns are mixed, as by whitening. For every binary digit of the numbers
     of columns, those with a one are moved together, and those with a zero: any other column is in
-    one of these rows, where the source is not, so that about 2 log2(p) rows tell of p columns.
+    one of these rows, where the source is not, so that about 2 log2(p) rows cover p columns.
     """
     values = values_of(table)
     targets = np.array(
@@ -261,7 +261,7 @@ def _joined(row: Any, others: Any, j: int) -> Any:
 
 
 def _unequal(a: np.ndarray, b: Any) -> np.ndarray:
-    """Tell which values differ; missing values are equal."""
+    """Return which values differ; missing values are equal."""
     pairs = np.broadcast(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
     return np.array(
         [is_missing(p) != is_missing(q) or not (is_missing(p) or p == q) for p, q in pairs],

@@ -1,4 +1,4 @@
-"""How far a row is from another answer, and the least change that gets it."""
+"""Distance of a row to the decision surface, and its counterfactual."""
 
 import warnings
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from vicinal.surface import DecisionSurface
 # Background rows between which points of the surface are looked for.
 _MOST_ROWS = 400
 _SURFACE_POINTS = 60
-# Columns of more categories are names, dates or prose, which nobody exchanges for another's.
+# Columns of more categories are names, dates or free text, which are not changed.
 _MOST_CATEGORIES = 20
 # The change may be so much longer than the shortest if fewer columns change then.
 _SPARSITY = 0.25
@@ -32,7 +32,7 @@ _NEIGHBORS = 50
 
 
 class Change(NamedTuple):
-    """Another answer: where it is, which one, how far, and how far the surface is."""
+    """A counterfactual: the point, its prediction, its distance and that of the surface."""
 
     point: np.ndarray
     label: Any
@@ -40,7 +40,7 @@ class Change(NamedTuple):
     distance: float
 
 
-def surface_section(
+def counterfactual_section(
     model: Any,
     table: Any,
     names: list[str],
@@ -57,7 +57,7 @@ def surface_section(
     background wherever a change within them is found.
     """
     if target is not None and target == prediction:
-        return _no_change(f"The answer is {show(target)} already.")
+        return _no_change(f"The prediction is {show(target)} already.")
     if not num_samples(background):
         return None
     codes = RowCodes(table, background)
@@ -71,21 +71,21 @@ def surface_section(
     # many local models predict every point.
     by_labels = split_threshold(model)[1] is not None or hasattr(last_step(model), "encoders_")
     search = _Search(inner, codes, rows, np.where(spread > 0.0, spread, 1.0), free)
-    change = search.least_change(prediction, target, by_labels) if free.any() else None
+    change = search.counterfactual(prediction, target, by_labels) if free.any() else None
     if change is None:
-        wanted = f"another answer than {show(prediction)}" if target is None else show(target)
-        return _no_change(f"No change was found that gets {wanted}.")
+        wanted = f"another prediction than {show(prediction)}" if target is None else show(target)
+        return _no_change(f"No counterfactual was found with {wanted}.")
     is_exact = target is None and bool(free.all()) and not codes.is_category.any()
     return _section(codes, names, spread, change, is_exact)
 
 
 def _no_change(summary: str) -> ExplanationSection:
     values = {"found": False, "distance": None}
-    return ExplanationSection("surface", "Decision surface", summary, values=values)
+    return ExplanationSection("counterfactual", "Counterfactual", summary, values=values)
 
 
 class _Search:
-    """Search for the least change of one row, in codes of its table."""
+    """Search for the counterfactual of one row, in codes of its table."""
 
     def __init__(self, model, codes, rows, unit, free) -> None:
         self.model, self.row, self.rows = model, codes.row, rows
@@ -93,10 +93,10 @@ class _Search:
         self.is_category = codes.is_category
         self.is_whole = codes.is_whole
 
-    def least_change(self, prediction: Any, target: Any, by_labels: bool) -> Change | None:
-        """Find the surface, and beyond it a feasible row with another answer, confirmed."""
+    def counterfactual(self, prediction: Any, target: Any, by_labels: bool) -> Change | None:
+        """Find the surface, and beyond it a feasible row whose prediction differs."""
         with warnings.catch_warnings():
-            # That every row gets the same answer is told in words by the caller.
+            # The caller reports that every row has the same prediction.
             warnings.simplefilter("ignore", UserWarning)
             surface = DecisionSurface(
                 self.model,
@@ -119,7 +119,7 @@ class _Search:
         return None
 
     def _goal(self, surface: DecisionSurface, target: Any) -> tuple[np.ndarray | None, float]:
-        """Return a point of another answer in real numbers, and the distance of the surface."""
+        """Return a point with another prediction, and the distance of the surface."""
         if target is None and self.free.all() and not self.is_category.any():
             found = surface.orthogonal_projection(self.row[None])
             distance = float(found.distances[0])
@@ -195,13 +195,13 @@ def _section(
     changes = "this change" if len(table) == 1 else "these changes"
     if is_exact:
         summary = (
-            f"The answer changes {show(abs(change.distance))} standard deviations from this row. "
-            f"It becomes {show(change.label)} with {changes}, {show(change.length)} away."
+            f"The decision surface is {show(abs(change.distance))} standard deviations away. "
+            f"With {changes}, {show(change.length)} away, the prediction is {show(change.label)}."
         )
     else:
         summary = (
-            f"The answer becomes {show(change.label)} with {changes}, {show(change.length)} away, "
-            "in standard deviations"
+            f"With {changes} the prediction is {show(change.label)}; the distance is "
+            f"{show(change.length)} standard deviations"
         )
         summary += " (another category counts as one)." if codes.is_category.any() else "."
     values = {
@@ -214,7 +214,7 @@ def _section(
     }
     head = ("column", "value", "becomes", "deviations")
     return ExplanationSection(
-        "surface", "Decision surface", summary, head, table, "deviations", values
+        "counterfactual", "Counterfactual", summary, head, table, "deviations", values
     )
 
 

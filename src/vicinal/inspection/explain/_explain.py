@@ -26,13 +26,13 @@ from vicinal._base._wrappers import split_steps, split_threshold
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal.inspection.explain._columns import columns_behind, names_of, one_row
 from vicinal.inspection.explain._contributions import column_section
-from vicinal.inspection.explain._counterfactual import surface_section
+from vicinal.inspection.explain._counterfactual import counterfactual_section
 from vicinal.inspection.explain._explanation import Explanation
 from vicinal.table import TableEncoder
 
-# Columns up to which a model's own rows are compared with: every column asks for more answers.
+# Columns up to which a model's own background rows are used: cost grows with the columns.
 _MOST_COLUMNS = 100
-# Rows that fewer than this share of the others are as far away as are unusual.
+# Rows with a smaller typicality than this are novel.
 _UNUSUAL = 0.05
 # Columns whose values are shown for training rows.
 _VALUE_COLUMNS = 3
@@ -48,46 +48,50 @@ def explain(
     immutable: Sequence[str] = (),
     target: Any = None,
 ) -> Explanation:
-    """Explain what a fitted model says about one row.
+    """Explain the prediction of any fitted model for one row.
 
-    Each family gives its own reasons: the way through the gates and the coefficients of the region
-    (`vicinal.partition`), the neighbours with their weights and the local coefficients
-    (`vicinal.local`), responsibilities and metric (`vicinal.uncertainty`), votes of the subspaces
-    (`vicinal.subspace`), members and their weights (`vicinal.ensemble`). Behind a pipeline the
-    columns keep the names of the table.
+    Any model has contributions of the columns (Shapley values), a counterfactual and novelty.
+    Models of this library add sections: the region and its coefficients (`vicinal.partition`),
+    the neighbours with their weights and the local coefficients (`vicinal.local`), responsibilities
+    and metric (`vicinal.uncertainty`), votes of the subspaces (`vicinal.subspace`), base models and
+    their weights (`vicinal.ensemble`, `vicinal.auto`). Behind a pipeline the columns keep the names
+    of the table.
 
     Parameters
     ----------
     model : estimator
         Fitted classifier or regressor, or a pipeline that ends in one; behind scikit-learn's
-        ``FixedThresholdClassifier`` or ``TunedThresholdClassifierCV`` the answer, and the least
-        change of it, follow the threshold.
+        ``FixedThresholdClassifier`` or ``TunedThresholdClassifierCV`` prediction and counterfactual
+        use the threshold.
     X_row : array-like, frame, series or mapping
-        One row, as the model takes it.
+        One row in the format of the training table.
     feature_names : sequence of str, default=None
         Names of the columns; ``None`` takes those of the frame or of the model.
     background : array-like or frame of shape (n_rows, n_features), default=None
-        Rows like those of the training set, for reasons that compare with other rows: what each
-        column contributes, and the least change that gets another answer. Mixtures of
-        `vicinal.auto` compare columns with rows of their own, up to 100 columns; the least change,
-        which takes seconds, is searched where a background, ``immutable`` or ``target`` is given.
+        Rows like those of the training set, which contributions and counterfactual are computed
+        from. Models of `vicinal.auto` have background rows of their own, up to 100 columns; with
+        them the counterfactual is searched only if ``background``, ``immutable`` or ``target`` is
+        given, because it takes seconds.
     X_train : array-like or frame of shape (n_samples, n_features), default=None
-        The table that the model was fitted to, in its order: training rows that speak are shown
-        with their values in the columns that matter most. It is the background if there is no
-        other. Mixtures of `vicinal.auto` know their rows and need no table for these values.
+        The training table in its order: neighbours are shown with their values in the most
+        important columns. It is the background if no other is given. Models of `vicinal.auto` store
+        their rows and do not need it.
     immutable : sequence of str, default=()
-        Columns that the least change leaves as they are.
+        Columns that the counterfactual must not change.
     target : object, default=None
-        Answer that the least change shall get; ``None`` means any other.
+        Prediction that the counterfactual must have; ``None`` means any other class.
 
     Returns
     -------
-    explanation : Explanation
-        With the forms ``text()``, ``to_dict()``, ``to_html()`` and ``plot()``.
+    Explanation
+        ``prediction``, ``probabilities`` (by class), ``row`` and ``sections``.
+        ``explanation["columns"]`` is one section, with ``summary``, ``columns``, ``rows`` and
+        ``values``. ``print`` shows all as text; ``text()``, ``to_dict()`` and ``to_html()`` return
+        them, ``plot()`` shows one section as bars.
 
     See Also
     --------
-    Explanation : What comes back.
+    vicinal.report.write_html : Write the explanation as a page.
 
     Examples
     --------
@@ -128,7 +132,7 @@ def explain(
         sections = last.explain_row(seen, columns)
     else:
         sections = _sklearn_sections(last, seen, columns)
-    typicality = _own_typicality_section(last, seen) if hasattr(last, "typicality") else None
+    novelty = _own_novelty_section(last, seen) if hasattr(last, "typicality") else None
     background = X_train if background is None else background
     searches = background is not None or len(immutable) > 0 or target is not None
     if background is None and not steps and table.shape[1] <= _MOST_COLUMNS:
@@ -138,10 +142,10 @@ def explain(
         if np.ndim(prediction) == 0 and (is_classifier(model) or is_regressor(model)):
             sections.append(column_section(*row))
         if is_classifier(model) and searches:
-            found = surface_section(*row, immutable=immutable, target=target)
+            found = counterfactual_section(*row, immutable=immutable, target=target)
             sections += [] if found is None else [found]
-        typicality = _typicality_section(table, background) if typicality is None else typicality
-    sections += [] if typicality is None else [typicality]
+        novelty = _novelty_of_background(table, background) if novelty is None else novelty
+    sections += [] if novelty is None else [novelty]
     if X_train is not None or not steps:
         sections = [_with_row_values(section, X_train, names, sections) for section in sections]
     _, rule = split_threshold(model)
@@ -165,7 +169,7 @@ def _predicted(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
 
 
 def _sklearn_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
-    """Return the reasons of a model that offers none, from what scikit-learn makes public."""
+    """Return sections for a model of scikit-learn, from its public attributes."""
     if isinstance(model, BaseDecisionTree):
         return [path_section(model, X, columns)]
     if isinstance(model, KNeighborsClassifier | KNeighborsRegressor):
@@ -182,16 +186,16 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
         for row, value, away in zip(rows, target.tolist(), distance, strict=True)
     ]
     summary = (
-        f"{len(rows)} training rows speak for this one, the nearest {show(float(distance.min()))} "
-        f"away, the farthest {show(float(distance.max()))}."
+        f"The prediction averages {len(rows)} training rows, at distances from "
+        f"{show(float(distance.min()))} to {show(float(distance.max()))}."
     )
     head = ("training row", "target", "distance")
     values = {"n_neighbors": len(rows)}
     return ExplanationSection("neighbors", "Neighbours", summary, head, table, None, values)
 
 
-def _typicality_section(table: Any, background: Any) -> ExplanationSection:
-    """Return how usual the row is among others, by how far it stands from them."""
+def _novelty_of_background(table: Any, background: Any) -> ExplanationSection:
+    """Return the novelty of the row: its distance from other rows compared with theirs."""
     row, rows = table, background
     if not sparse.issparse(table) and (is_frame(table) or table.dtype.kind not in "iuf"):
         encoder = TableEncoder().fit(background)
@@ -200,11 +204,11 @@ def _typicality_section(table: Any, background: Any) -> ExplanationSection:
     return _novelty_section(share, f"{share:.0%} of {num_samples(background)} other rows")
 
 
-def _own_typicality_section(model: Any, X: Any) -> ExplanationSection | None:
-    """Return how usual the row is among the training rows of a model that knows it."""
+def _own_novelty_section(model: Any, X: Any) -> ExplanationSection | None:
+    """Return the novelty of the row, from a model that computes it from its training rows."""
     try:
         share = float(np.asarray(as_numpy(model.typicality(X)))[0])
-    except ValueError:  # its training rows were not kept
+    except ValueError:  # it stores no training rows
         return None
     return _novelty_section(share, f"{share:.0%} of the training rows")
 
@@ -212,19 +216,19 @@ def _own_typicality_section(model: Any, X: Any) -> ExplanationSection | None:
 def _novelty_section(share: float, who: str) -> ExplanationSection:
     summary = f"{who} are at least as far from their nearest rows as this row is: "
     summary += (
-        "it is unlike most of them, and the answer has little to stand on."
+        "the row is novel, and its prediction is less reliable."
         if share < _UNUSUAL
-        else "rows like it were seen."
+        else "the row is typical."
     )
-    return ExplanationSection("typicality", "Typicality", summary, values={"typicality": share})
+    return ExplanationSection("novelty", "Novelty", summary, values={"typicality": share})
 
 
 def _with_row_values(
     section: ExplanationSection, X_train: Any, names: list[str], sections: list[ExplanationSection]
 ) -> ExplanationSection:
-    """Add to a table of training rows what they hold in the columns that contribute most.
+    """Add to a table of training rows their values in the columns that contribute most.
 
-    Without their table (``X_train=None``) the model is asked, if it kept the rows.
+    Without their table (``X_train=None``) the values come from the model, if it stores the rows.
     """
     parts = [row for other in sections if other.key == "columns" for row in other.rows]
     chosen = [name for name, _, contribution in parts[:_VALUE_COLUMNS] if contribution != 0.0]
@@ -240,13 +244,13 @@ def _with_row_values(
     columns = [[_as_written(value) for value in column] for column in cells]
     table = [(*row[:2], *more, *row[2:]) for row, *more in zip(section.rows, *columns, strict=True)]
     heads = [name if name not in section.columns else f"{name} (value)" for name in chosen]
-    # Behind the target, so that weights stay before their bars.
+    # After the target, so that weights stay before their bars.
     head = (*section.columns[:2], *heads, *section.columns[2:])
     return replace(section, columns=head, rows=table)
 
 
 def _as_written(value: Any) -> Any:
-    """Return a value as it stood in the table: a whole number has no decimals."""
+    """Return a value as in the table: an integer has no decimals."""
     value = value.item() if isinstance(value, np.generic) else value
     if is_missing(value):
         return None

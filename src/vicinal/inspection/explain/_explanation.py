@@ -1,4 +1,4 @@
-"""The reasons of one prediction, as text, data, HTML and picture."""
+"""The explanation of one prediction as text, data, HTML and plot."""
 
 from collections.abc import Mapping
 from html import escape
@@ -22,12 +22,12 @@ _STYLE = (
 
 
 class Explanation:
-    """Why a model says what it says about one row; made by `explain`.
+    """Explanation of one prediction; returned by `explain`.
 
     Parameters
     ----------
     model : str
-        Class of the model that spoke.
+        Class of the model.
     prediction : Any
         Predicted label or value.
     probabilities : dict or None
@@ -35,10 +35,10 @@ class Explanation:
     row : dict
         The row that was explained, by column name.
     sections : list of ExplanationSection
-        The reasons, most telling first.
+        The parts of the explanation.
     threshold : tuple of (object, float), default=None
-        Of two classes, the label that is predicted from this probability on, where the model says
-        so.
+        Of two classes, the label that is predicted from this probability on, where the model has a
+        threshold.
 
     See Also
     --------
@@ -56,7 +56,7 @@ class Explanation:
     >>> explanation.prediction
     'versicolor'
     >>> [section.key for section in explanation.sections]
-    ['neighbors', 'coefficients', 'typicality']
+    ['neighbors', 'coefficients', 'novelty']
     >>> explanation["neighbors"].values["n_neighbors"]
     30
     """
@@ -95,7 +95,7 @@ class Explanation:
     def __str__(self) -> str:
         return self.text()
 
-    # --- forms ---
+    # --- output ---
 
     def headline(self) -> str:
         """Return the prediction in one line.
@@ -106,14 +106,14 @@ class Explanation:
             Model, prediction and, for a classifier, its probability, with the threshold that
             decides where one was set.
         """
-        said = f"{self.model} predicts {show(self.prediction)}"
+        headline = f"{self.model} predicts {show(self.prediction)}"
         if self.probabilities is None:
-            return said
+            return headline
         decided = ""
         if self.threshold is not None:
             label, value = self.threshold
             decided = f"; {show(label)} is predicted from {show(value)} on"
-        return f"{said} (probability {self.probabilities[self.prediction]:.3f}{decided})"
+        return f"{headline} (probability {self.probabilities[self.prediction]:.3f}{decided})"
 
     def text(self, max_rows: int = _TEXT_ROWS) -> str:
         """Return the explanation as plain text.
@@ -126,7 +126,7 @@ class Explanation:
         Returns
         -------
         str
-            Lines, no longer than the names in them ask for.
+            Lines of text.
         """
         return "\n\n".join([self.headline(), *(part.text(max_rows) for part in self.sections)])
 
@@ -157,7 +157,7 @@ class Explanation:
         max_rows : int, default=10
             Longest part of a table that is shown.
         style : bool, default=True
-            Whether to bring its own few lines of style; a page that has its own passes ``False``.
+            Whether to include the style sheet; a page with its own style passes ``False``.
 
         Returns
         -------
@@ -180,15 +180,15 @@ class Explanation:
         return self.to_html()
 
     def plot(self, ax=None, *, section: str | None = None, max_rows: int = _TEXT_ROWS):
-        """Draw one section as bars.
+        """Plot one section as bars.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
+            Axes of the plot; ``None`` makes a figure.
         section : str, default=None
-            Which one; ``None`` takes coefficients where there are any, else the first that can be
-            drawn.
+            Key of the section; ``None`` uses coefficients where there are any, else the first
+            section with bars.
         max_rows : int, default=10
             Largest number of bars.
 
@@ -223,12 +223,12 @@ class Explanation:
             chosen = self[key]
             if chosen not in drawable:
                 raise ValueError(
-                    f"the section {key!r} has no numbers to draw; choose among "
+                    f"the section {key!r} has no bars; choose from "
                     f"{[part.key for part in drawable]}."
                 )
             return chosen
         if not drawable:
-            raise ValueError(f"nothing in the explanation of {self.model} can be drawn as bars.")
+            raise ValueError(f"the explanation of {self.model} has no section with bars.")
         preferred = [part for part in drawable if part.key == "coefficients"]
         return (preferred or drawable)[0]
 

@@ -12,10 +12,10 @@ const vicinal = (() => {
       const cell = row[j];
       let block;
       if (cell === null || cell === undefined) {
-        if (!column.gap) throw new Error(`${data.controls[j].name} needs a value`);
-        block = column.gap;
-      } else if (column.levels) {
-        block = column.levels[cell];
+        if (!column.missing) throw new Error(`${data.controls[j].name} needs a value`);
+        block = column.missing;
+      } else if (column.categories) {
+        block = column.categories[cell];
         if (!block) throw new Error(`${data.controls[j].name}: ${cell} is not in the table`);
       } else block = [Number(cell), 0];
       column.at.forEach((at, k) => { x[at] = block[k]; });
@@ -42,7 +42,7 @@ const vicinal = (() => {
     const x = model.scaler ? scaled(given, model.scaler) : given;
     const parts = model.cascades.map((cascade) => {
       const gates = cascade.gates.map((gate) => gate.coef ? dot(gate.coef, x) + gate.intercept : gate.intercept);
-      const answers = (region) => {
+      const scoresOf = (region) => {
         const scores = region.coef.map((coef, k) =>
           region.intercept[k] === null ? -Infinity : dot(coef, x) + region.intercept[k]);
         if (!data.classes) return scores;
@@ -51,21 +51,21 @@ const vicinal = (() => {
       };
       if (!cascade.soft) {
         const keeps = gates.findIndex((score) => !(score > 0));
-        return answers(cascade.regions[keeps < 0 ? cascade.regions.length - 1 : keeps]);
+        return scoresOf(cascade.regions[keeps < 0 ? cascade.regions.length - 1 : keeps]);
       }
       let passed = 0;
       const total = [];
       cascade.regions.forEach((region, k) => {
         const share = Math.exp(passed + (k < gates.length ? logSigmoid(-gates[k]) : 0));
         if (k < gates.length) passed += logSigmoid(gates[k]);
-        answers(region).forEach((value, c) => { total[c] = (total[c] || 0) + share * value; });
+        scoresOf(region).forEach((value, c) => { total[c] = (total[c] || 0) + share * value; });
       });
       return total;
     });
     return parts[0].map((_, c) => parts.reduce((sum, part) => sum + part[c], 0) / parts.length);
   }
 
-  function bent(value, [values, scores]) {
+  function normalScore(value, [values, scores]) {
     if (value <= values[0]) return scores[0];
     if (value >= values[values.length - 1]) return scores[scores.length - 1];
     let low = 0, high = values.length - 1;
@@ -74,30 +74,30 @@ const vicinal = (() => {
   }
 
   function anchored(model, x) {
-    let place = model.located ? model.located.map((j) => x[j]) : x;
-    if (model.knots) place = place.map((value, j) => bent(value, model.knots[j]));
+    let position = model.located ? model.located.map((j) => x[j]) : x;
+    if (model.knots) position = position.map((value, j) => normalScore(value, model.knots[j]));
     if (model.matrix) {
-      if (model.mean) place = place.map((value, j) => value - model.mean[j]);
-      place = Array.isArray(model.matrix[0])
-        ? model.matrix[0].map((_, k) => place.reduce((sum, value, j) => sum + value * model.matrix[j][k], 0))
-        : place.map((value, j) => value * model.matrix[j]);
+      if (model.mean) position = position.map((value, j) => value - model.mean[j]);
+      position = Array.isArray(model.matrix[0])
+        ? model.matrix[0].map((_, k) => position.reduce((sum, value, j) => sum + value * model.matrix[j][k], 0))
+        : position.map((value, j) => value * model.matrix[j]);
     }
-    const design = model.design ? model.design.map((j) => x[j]) : place;
+    const design = model.design ? model.design.map((j) => x[j]) : position;
     const near = model.centers.map((center, at) => {
       let square = 0;
-      for (let j = 0; j < center.length; j++) square += (place[j] - center[j]) ** 2;
+      for (let j = 0; j < center.length; j++) square += (position[j] - center[j]) ** 2;
       return { at, distance: Math.sqrt(square) };
     }).sort((a, b) => a.distance - b.distance || a.at - b.at);
     const count = Math.min(model.n_blended, near.length);
-    // The first anchor that does not speak sets the bandwidth.
+    // The first anchor that is not used sets the bandwidth.
     const reach = near.length > model.n_blended ? near[count].distance
       : near[count - 1].distance * (1 + 1 / Math.max(1, model.n_blended));
-    const speakers = near.slice(0, count);
-    let weights = speakers.map(({ distance }) => reach > 0
+    const nearestAnchors = near.slice(0, count);
+    let weights = nearestAnchors.map(({ distance }) => reach > 0
       ? Math.max(0, 1 - (distance / reach) ** 3) ** 3 : Number(distance === 0));
     if (!weights.some((weight) => weight > 0)) weights = weights.map(() => 1);
     const total = weights.reduce((a, b) => a + b, 0);
-    const scores = model.values[0].map((_, c) => speakers.reduce((sum, { at }, k) => {
+    const scores = model.values[0].map((_, c) => nearestAnchors.reduce((sum, { at }, k) => {
       const slope = model.slopes[at][c];
       let value = model.values[at][c];
       for (let j = 0; j < slope.length; j++) value += slope[j] * (design[j] - model.origins[at][j]);
@@ -112,9 +112,9 @@ const vicinal = (() => {
 
   const kinds = { linear, partition, anchored };
   /* Probabilities of the classes, or a list of one number. */
-  const answer = (row) => kinds[data.model.kind](data.model, encode(row));
+  const output = (row) => kinds[data.model.kind](data.model, encode(row));
 
-  /* Where the rows of the table stand, in the numbers of the model, each in deviations. */
+  /* The rows of the table in the encoded columns of the model, standardized below. */
   const known = data.rows.map((cells, i) => { try { return { i, x: encode(cells) }; } catch { return null; } }).filter(Boolean);
   const mean = new Array(width).fill(0).map((_, j) => known.reduce((sum, { x }) => sum + x[j], 0) / known.length);
   const spread = mean.map((m, j) => Math.sqrt(known.reduce((sum, { x }) => sum + (x[j] - m) ** 2, 0) / known.length) || 1);
@@ -122,17 +122,17 @@ const vicinal = (() => {
     const at = encode(row);
     return known.map(({ i, x }) => ({ i, distance: Math.sqrt(x.reduce((sum, value, j) => sum + ((value - at[j]) / spread[j]) ** 2, 0)) }))
       .sort((a, b) => a.distance - b.distance).slice(0, 8)
-      .map(({ i, distance }) => ({ row: data.numbers[i], distance, truth: data.truth?.[i], said: answer(data.rows[i]), cells: data.rows[i] }));
+      .map(({ i, distance }) => ({ row: data.numbers[i], distance, truth: data.truth?.[i], output: output(data.rows[i]), cells: data.rows[i] }));
   }
-  function say(row) {
-    const said = answer(row);
-    if (data.reach === null) return { said };
-    if (!data.classes) return { said, interval: [said[0] - data.reach, said[0] + data.reach] };
-    return { said, labels: data.classes.filter((_, k) => 1 - said[k] <= data.reach) };
+  function predict(row) {
+    const values = output(row);
+    if (data.reach === null) return { output: values };
+    if (!data.classes) return { output: values, interval: [values[0] - data.reach, values[0] + data.reach] };
+    return { output: values, labels: data.classes.filter((_, k) => 1 - values[k] <= data.reach) };
   }
   return {
-    data, encode, answer,
-    answers: async (rows) => rows.map(answer), say: async (row) => say(row), nearest: async (row) => nearest(row),
+    data, encode, output,
+    outputs: async (rows) => rows.map(output), predict: async (row) => predict(row), nearest: async (row) => nearest(row),
     effort: { steps: 60, promising: 40, pairs: 20000, pause: 120 },
   };
 })();

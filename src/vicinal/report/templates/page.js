@@ -1,13 +1,13 @@
 "use strict";
 (() => {
   const root = document.documentElement;
-  const reasons = [...document.querySelectorAll(".why")];
+  const explanations = [...document.querySelectorAll(".why")];
   const picks = [...document.querySelectorAll(".pick")];
 
   function show(row, jump) {
     const wanted = document.getElementById("why-" + row);
     if (!wanted) return;
-    for (const part of reasons) part.hidden = part !== wanted;
+    for (const part of explanations) part.hidden = part !== wanted;
     for (const pick of picks) {
       const on = pick.dataset.row === row;
       pick.setAttribute("aria-pressed", on);
@@ -19,7 +19,7 @@
     for (const point of document.querySelectorAll(".pt.ringed")) {
       point.classList.toggle("on", point.dataset.row === row);
     }
-    if (jump) document.getElementById("reasons").scrollIntoView();
+    if (jump) document.getElementById("explanations").scrollIntoView();
   }
 
   document.addEventListener("click", (event) => {
@@ -47,17 +47,17 @@
     const get = (id) => document.getElementById(id);
     const slide = get("threshold");
     const percent = (share) => (100 * share).toFixed(1) + " %";
-    const cost = (point) => Math.max(0, Number(get("cost-alarm").value)) * point.false_positive
-      + Math.max(0, Number(get("cost-missed").value)) * point.false_negative;
+    const cost = (point) => Math.max(0, Number(get("cost-positive").value)) * point.false_positive
+      + Math.max(0, Number(get("cost-negative").value)) * point.false_negative;
     const cheapest = () => points.reduce((best, point, k) => cost(point) < cost(points[best]) ? k : best, 0);
     const update = () => {
       const point = points[Number(slide.value)];
       get("threshold-value").textContent = point.threshold.toFixed(3);
-      get("threshold-says").textContent = `Precision ${percent(point.precision)}, recall ${percent(point.recall)}: `
-        + `${point.true_positive} found, ${point.false_negative} missed, ${point.false_positive} false alarms; `
-        + `costs ${Number(cost(point).toPrecision(6))}.`;
+      get("threshold-scores").textContent = `Precision ${percent(point.precision)}, recall ${percent(point.recall)}: `
+        + `${point.true_positive} true positives, ${point.false_negative} false negatives, ${point.false_positive} false positives; `
+        + `cost ${Number(cost(point).toPrecision(6))}.`;
       const best = points[cheapest()];
-      get("threshold-best").textContent = `Cheapest on these rows: ${best.threshold.toFixed(3)}, costs ${Number(cost(best).toPrecision(6))}.`;
+      get("threshold-best").textContent = `Lowest cost on these rows: threshold ${best.threshold.toFixed(3)}, cost ${Number(cost(best).toPrecision(6))}.`;
     };
     const away = (point) => Math.abs(point.threshold - Number(chooser.dataset.start));
     slide.value = points.reduce((near, point, k) => away(point) < away(points[near]) ? k : near, 0);

@@ -1,5 +1,5 @@
 "use strict";
-/* A model that a server answers for. A row is a list of cells in the order of the columns. */
+/* A model on a server. A row is a list of cells in the order of the columns. */
 const vicinal = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const named = (row) => Object.fromEntries(data.controls.map(({ name }, j) => [name, row[j]]));
@@ -12,19 +12,19 @@ const vicinal = (() => {
     if (!reply.ok) throw new Error(content.error);
     return content;
   }
-  const said = (found) => found.probabilities ?? found.predictions.map((value) => data.classes ? data.classes.map((label) => Number(label === value)) : [value]);
-  const asked = [data.has_limits && "coverage=" + data.coverage, data.has_typicality && "typicality=true"].filter(Boolean).join("&");
+  const outputs = (found) => found.probabilities ?? found.predictions.map((value) => data.classes ? data.classes.map((label) => Number(label === value)) : [value]);
+  const options = [data.has_limits && "coverage=" + data.coverage, data.has_typicality && "typicality=true"].filter(Boolean).join("&");
   return {
     data,
-    answers: async (rows) => said(await post("predict", rows)),
-    say: async (row) => {
-      const found = await post("predict?" + asked, [row]);
-      return { said: said(found)[0], interval: found.intervals?.[0], labels: found.sets?.[0], typicality: found.typicality?.[0] };
+    outputs: async (rows) => outputs(await post("predict", rows)),
+    predict: async (row) => {
+      const found = await post("predict?" + options, [row]);
+      return { output: outputs(found)[0], interval: found.intervals?.[0], labels: found.sets?.[0], typicality: found.typicality?.[0] };
     },
     nearest: async (row) => {
       const { neighbors } = await post("neighbors", [row]);
-      const answers = neighbors.length ? said({ probabilities: neighbors[0].probabilities && neighbors.map((near) => near.probabilities), predictions: neighbors.map((near) => near.prediction) }) : [];
-      return neighbors.map((near, k) => ({ ...near, said: answers[k], cells: data.controls.map(({ name }) => near.values[name]) }));
+      const found = neighbors.length ? outputs({ probabilities: neighbors[0].probabilities && neighbors.map((near) => near.probabilities), predictions: neighbors.map((near) => near.prediction) }) : [];
+      return neighbors.map((near, k) => ({ ...near, output: found[k], cells: data.controls.map(({ name }) => near.values[name]) }));
     },
     why: async (row) => (await post("explain", [row])).html,
     effort: { steps: 12, promising: 8, pairs: 1200, pause: 400 },

@@ -1,4 +1,4 @@
-"""Explanations and checks of a table as one HTML file that needs no network."""
+"""Pages of an explanation and of a check of a table."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,43 +6,43 @@ from typing import Any
 import numpy as np
 
 from vicinal._base._explanation import ExplanationSection, is_number, plain
-from vicinal.inspection import Explanation
+from vicinal.inspection.results import Explanation
 from vicinal.report._page import Page, render
 
 _MOST_CLASSES = 4
 _MOST_ROWS = 12
 
 
-def answer_part(
+def prediction_part(
     row: int | None, truth: Any, prediction: Any, classes: Any, proba: Any
 ) -> dict[str, Any]:
-    """Return an answer to one row, with the probabilities of its likeliest classes."""
-    answer: dict[str, Any] = {
+    """Return the prediction of one row, with the probabilities of its most probable classes."""
+    part: dict[str, Any] = {
         "row": row,
         "prediction": plain(prediction),
         "truth": truth,
         "shares": [],
     }
-    answer["is_wrong"] = classes is not None and truth is not None and truth != answer["prediction"]
+    part["is_wrong"] = classes is not None and truth is not None and truth != part["prediction"]
     if proba is not None:
         order = np.argsort(-np.asarray(proba), kind="stable")[:_MOST_CLASSES].tolist()
-        answer["shares"] = [
+        part["shares"] = [
             {"label": str(classes[k]), "share": float(proba[k]), "code": k} for k in order
         ]
-    return answer
+    return part
 
 
 def explanation_part(
     found: Explanation, row: int | None, truth: Any, seen: Any = None
 ) -> dict[str, Any]:
-    """Return an answer, the values of the row and the reasons.
+    """Return prediction, values of the row and sections.
 
-    ``seen`` are the numbers that training rows have in the table of the page.
+    ``seen`` holds the positions of the training rows in the table of the page.
     """
     classes = proba = None
     if found.probabilities is not None:
         classes, proba = list(found.probabilities), list(found.probabilities.values())
-    return answer_part(row, truth, found.prediction, classes, proba) | {
+    return prediction_part(row, truth, found.prediction, classes, proba) | {
         "headline": found.headline(),
         "values": [{"name": str(name), "value": plain(value)} for name, value in found.row.items()],
         "sections": [_section(_numbered(section, seen)) for section in found.sections],
@@ -50,7 +50,7 @@ def explanation_part(
 
 
 def _numbered(section: ExplanationSection, seen: Any) -> ExplanationSection:
-    """Return a table of training rows by their numbers in the table of the page."""
+    """Return a table of training rows by their positions in the table of the page."""
     if seen is None or section.columns[:1] != ("training row",):
         return section
     rows = [(int(seen[row[0]]), *row[1:]) for row in section.rows]
@@ -58,7 +58,7 @@ def _numbered(section: ExplanationSection, seen: Any) -> ExplanationSection:
 
 
 def _section(section: Any) -> dict[str, Any]:
-    """Return a reason of :func:`explain` with its bars scaled to the longest."""
+    """Return a section of an explanation with its bars scaled to the longest."""
     rows = section.rows[:_MOST_ROWS]
     at = None if section.bars is None else section.columns.index(section.bars)
     lengths = [0.0 if at is None else float(row[at]) for row in rows]
@@ -82,7 +82,7 @@ def _section(section: Any) -> dict[str, Any]:
 
 
 class ExplanationReport(Page):
-    """A page about one prediction: the answer, the row, and the reasons with the same numbers.
+    """Page of one explanation: prediction, row and sections.
 
     Parameters
     ----------
@@ -90,22 +90,6 @@ class ExplanationReport(Page):
         What :func:`vicinal.inspection.explain` returned.
     title : str, default="Explanation"
         Heading of the page.
-
-    See Also
-    --------
-    ModelReport : Reasons of many rows beside how good the model is.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from vicinal import SpacePartitioningClassifier
-    >>> from vicinal.inspection import explain
-    >>> from vicinal.report import ExplanationReport
-    >>> X, y = load_wine(return_X_y=True)
-    >>> model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
-    >>> report = ExplanationReport(explain(model, X[0]), "A wine")
-    >>> [section["title"] for section in report.as_dict()["part"]["sections"]]
-    ['Region', 'Coefficients', 'Support']
     """
 
     template = "explanation.html"
@@ -115,17 +99,17 @@ class ExplanationReport(Page):
         self.title = title
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything the page shows as plain values.
+        """Return the content of the page as plain values.
 
         Returns
         -------
         dict
-            ``title``, and ``part``: answer, values of the row, and reasons.
+            ``title``, and ``part``: prediction, values of the row, and sections.
         """
         return {"title": self.title, "part": explanation_part(self.explanation, None, None)}
 
     def article(self) -> str:
-        """Return the answer and the reasons without a page around them.
+        """Return the explanation as part of another page.
 
         Returns
         -------
@@ -135,14 +119,14 @@ class ExplanationReport(Page):
         return render(self.as_dict(), "article.html")
 
 
-# What each finding is called on a page.
+# Titles of the checks.
 _TITLES = {
-    "labels": "Suspicious answers",
-    "repeats": "Rows that repeat",
-    "leaks": "Columns that give the answer away",
-    "columns": "Columns that tell little",
-    "imbalance": "Balance of the answers",
-    "drift": "New rows that differ",
+    "labels": "Surprising targets",
+    "repeats": "Duplicate rows",
+    "leaks": "Columns that leak the target",
+    "columns": "Uninformative columns",
+    "imbalance": "Balance of the target",
+    "drift": "Drift of new rows",
     "overlap": "Rows in both tables",
 }
 
@@ -166,38 +150,25 @@ _SHOWN_LINES = 100
 
 
 class CheckReport(Page):
-    """A page about a table: what would mislead a model, or the one who judges it.
+    """Page of the checks of a table.
 
     Parameters
     ----------
     check : TableCheck
         What :func:`vicinal.inspection.check` returned.
-    title : str, default="A look at the table"
+    title : str, default="Check of the table"
         Heading of the page.
     notes : sequence of str, default=()
         Remarks under the heading.
-
-    See Also
-    --------
-    ModelReport : A page about a model.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from vicinal.inspection import check
-    >>> from vicinal.report import CheckReport
-    >>> report = CheckReport(check(*load_iris(return_X_y=True)), "iris")
-    >>> [part["title"] for part in report.as_dict()["parts"] if part["found"]]
-    ['Rows that repeat']
     """
 
     template = "check.html"
 
-    def __init__(self, check: Any, title: str = "A look at the table", notes=()) -> None:
+    def __init__(self, check: Any, title: str = "Check of the table", notes=()) -> None:
         self.check, self.title, self.notes = check, title, list(notes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything the page shows as plain values.
+        """Return the content of the page as plain values.
 
         Returns
         -------
