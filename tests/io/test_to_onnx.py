@@ -467,7 +467,7 @@ def test_unfitted_models_and_wrong_widths():
     refused(partition(n_init=1).fit(X, NAMES), "X has 4 columns, but the model expects 5", X[:, :4])
 
 
-# --- mixtures ---
+# --- ensembles of auto ---
 
 FAMILIES = [
     "constant",
@@ -479,20 +479,20 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize("y", [NAMES, TWO], ids=["three classes", "two classes"])
-def test_mixtures_of_members_with_graphs(y):
-    model = AutoClassifier(MEMBERS, random_state=0).fit(X, y)
+def test_ensembles_of_base_models_with_graphs(y):
+    model = AutoClassifier(FAMILIES, random_state=0).fit(X, y)
     assert len(model.estimators_) > 1
     to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)
 
 
-def test_mixtures_of_numbers():
-    members = ["linear", "svm", ("forest", ExtraTreesRegressor(5, random_state=0))]
-    model = AutoRegressor(members, random_state=0).fit(X, TARGET + np.sin(3 * X[:, 0]))
+def test_ensembles_for_regression():
+    families = ["linear", "svm", ("forest", ExtraTreesRegressor(5, random_state=0))]
+    model = AutoRegressor(families, random_state=0).fit(X, TARGET + np.sin(3 * X[:, 0]))
     assert len(model.estimators_) > 1
     to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)
 
 
-def test_mixtures_of_frames_declare_their_columns():
+def test_ensembles_of_frames_declare_their_columns():
     frame = pd.DataFrame(X[:, :3], columns=list("abc"))
     frame["word"] = np.where(X[:, 3] > 0, "up", "down")
     frame.loc[::7, "a"] = np.nan

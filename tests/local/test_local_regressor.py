@@ -61,7 +61,8 @@ def test_equals_the_textbook_system(data, alpha_scale):
         w = tricube_weights(X, q, 20)
         mean = w @ (X - q) / w.sum()
         trace = w @ ((X - q - mean) ** 2).sum(axis=1)
-        coefficients = dense_ridge(X, y, w, q, 0.5 * trace / 3 if alpha_scale == "relative" else 0.5)
+        alpha = 0.5 * trace / 3 if alpha_scale == "relative" else 0.5
+        coefficients = dense_ridge(X, y, w, q, alpha)
         assert_allclose(value, coefficients[0], rtol=1e-9)
         assert_allclose(slope, coefficients[1:], rtol=1e-8, atol=1e-10)
 

@@ -150,8 +150,9 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     ----------
     estimator : classifier, default=None
         Local model, cloned and fitted on the neighbours centred at the query with their weights.
-        ``None`` uses the built-in model of ``loss``. ``RidgeClassifier``, ``LogisticRegression`` and ``LinearSVC``
-        themselves (not subclasses) are computed by compiled code that solves their own objective.
+        ``None`` uses the built-in model of ``loss``. ``RidgeClassifier``,
+        ``LogisticRegression`` and ``LinearSVC`` themselves (not subclasses) are computed by
+        compiled code that solves their own objective.
     outside : {"nearest", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
         the class shares of the training set, or an error.

@@ -39,9 +39,9 @@ def create_app(
 
     ``GET /`` is an interactive page. ``POST /predict``, ``POST /explain`` and ``POST /neighbors``
     take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a header.
-    ``/predict?coverage=0.9&typicality=true`` adds intervals or label sets with this coverage, and the
-    typicality of each row. ``GET /metadata`` describes the model and ``GET /healthz`` reports that
-    the server is alive. ``/v2/...`` is the Open Inference Protocol.
+    ``/predict?coverage=0.9&typicality=true`` adds intervals or label sets with this coverage,
+    and the typicality of each row. ``GET /metadata`` describes the model and ``GET /healthz``
+    reports that the server is alive. ``/v2/...`` is the Open Inference Protocol.
 
     Parameters
     ----------

@@ -73,7 +73,8 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
             # These rows only calibrate a model that was fitted to others.
             self.estimator_ = self.estimator
             method = "predict" if data.classes is None else "predict_proba"
-            found["predictions"] = aligned_predictions(self.estimator_, data.X, method, data.classes)
+            predicted = aligned_predictions(self.estimator_, data.X, method, data.classes)
+            found["predictions"] = predicted
         else:
             found = held_out_by(self.estimator, data, folds, n_jobs=self.n_jobs)
             model = clone(self.estimator)
