@@ -1,6 +1,6 @@
 """Words that users of scikit-learn would not understand, found in code, messages and documents.
 
-``python tests/docs/words.py [PATH ...]`` lists them; `test_words.py` fails on any of them.
+``python tests/docs/words.py [PATH ...]`` lists them; ``test_words.py`` fails on any of them.
 """
 
 import io
@@ -37,8 +37,6 @@ WORDS = {
     r"coders?": "encoder",
     r"leaves out|left out of the mixture": "skips, excludes",
     r"drawn|draws?|drew|drawing": "sampled, simulated (a plot may be drawn)",
-    r"worth": "importance, contribution",
-    r"missed|met": "state the number and the difference",
 }
 # Contexts in which a word of the list is the common one.
 ALLOWED = [
