@@ -390,9 +390,7 @@ def test_learner_without_weights_is_an_error_only_when_weights_come(blobs):
         KNeighborsClassifier(1), "lda", n_regions=2, n_init=1, max_iter=2
     )
     model.fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"KNeighborsClassifier does not accept sample"
-    ):
+    with pytest.raises(ValueError, match=r"KNeighborsClassifier does not accept sample"):
         model.fit(X, y, sample_weight=np.full(len(y), 2.0))
 
 

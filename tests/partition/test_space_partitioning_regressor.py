@@ -76,9 +76,7 @@ def test_any_regressor_serves(roof):
 
 
 def test_gates_need_weights(roof):
-    with pytest.raises(
-        ValueError, match="gates of a regressor use weights"
-    ):
+    with pytest.raises(ValueError, match="gates of a regressor use weights"):
         SpacePartitioningRegressor("ridge", KNeighborsClassifier()).fit(*roof)
 
 
