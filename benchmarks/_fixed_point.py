@@ -1,8 +1,8 @@
 """Published iterations to points of a decision surface (Brown and Benton), corrected.
 
 The local model is refitted at the moving point y (as printed it stays at q), the projection along a
-ray carries its offset, and in Algorithm 3 the normal is oriented and scaled like y - q. The normal is
-that of the local model with its weights held fixed. For small bandwidths the iterations cycle.
+ray carries its offset, and in Algorithm 3 the normal is oriented and scaled like y - q. The normal
+is that of the local model with its weights held fixed. For small bandwidths the iterations cycle.
 """
 
 import numpy as np
