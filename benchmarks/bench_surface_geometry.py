@@ -1,5 +1,7 @@
 """Are projections on the surface, nearest, and cheap, for local machines and for any classifier?"""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.datasets import make_moons
@@ -9,12 +11,50 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+from _fixed_point import fixed_point, fixed_point_nearest
 from _harness import ResultsPage, timed
 from vicinal.local import LocalClassifier
 from vicinal.surface import DecisionSurface
 from vicinal.surface._search import SurfaceStatus
 
 BANDWIDTHS = (0.6, 0.3, 0.15)
+
+
+class _Found(NamedTuple):
+    points: np.ndarray
+    normals: np.ndarray
+    n_evaluations: np.ndarray
+    converged: np.ndarray
+    status: np.ndarray
+
+
+class _PublishedIterations:
+    """Algorithms 1 and 3 of the paper, for a local classifier of two classes."""
+
+    def __init__(self, model, tol):
+        self.model, self.tol = model, tol
+
+    def project(self, X):
+        return self._run(fixed_point, X)
+
+    def orthogonal_projection(self, X):
+        return self._run(fixed_point_nearest, X)
+
+    def _run(self, search, X):
+        side = np.where(self.model.predict(X) == self.model.classes_[1], 1.0, -1.0)
+        counts = np.ones(len(X))
+
+        def local(Y, rows):
+            np.add.at(counts, rows, 1)
+            F, N = self.model.decision_function_and_gradient(Y, weights_move=False)
+            return side[rows] * F, side[rows, None] * np.nan_to_num(N)
+
+        points, converged = search(local, X, np.arange(len(X)), tol=self.tol)
+        gradients = np.nan_to_num(self.model.decision_function_and_gradient(points)[1])
+        size = np.linalg.norm(gradients, axis=1, keepdims=True)
+        normals = gradients / np.where(size > 0.0, size, 1.0)
+        status = np.where(converged, SurfaceStatus.CONVERGED, SurfaceStatus.NOT_CONVERGED)
+        return _Found(points, normals, counts, converged, status)
 
 
 def moons():
@@ -80,7 +120,7 @@ def projection_tables(page, X, y):
     for h in BANDWIDTHS:
         model = local(X, y, h)
         surface = DecisionSurface(model, random_state=0).fit(X)
-        printed = DecisionSurface(model, solver="fixed_point", random_state=0).fit(X)
+        printed = _PublishedIterations(model, 1e-6 * surface.length_)
         for name, which in (("bracketed Newton", surface), ("fixed point", printed)):
             seconds, found = timed(lambda s=which: s.project(X))
             step = 1e-6 * found.normals

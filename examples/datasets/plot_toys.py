@@ -1,14 +1,14 @@
 """
-The toys side by side
-=====================
+Four toy problems
+=================
 
-Four small problems that one global linear model cannot solve, and the best answer that any model
-could give. Local methods are explained on them throughout the gallery.
+Four small problems that one global linear model cannot solve, and the smallest error that any model
+can reach. The gallery explains local methods on them.
 """
 
 # %%
-# Draw them
-# ---------
+# Generate them
+# -------------
 # Every generator takes ``random_state`` and returns ``X, y``.
 from functools import partial
 
@@ -23,11 +23,11 @@ makers = {
 toys = {name: make(1000, random_state=0) for name, make in makers.items()}
 
 # %%
-# How far a line gets
-# -------------------
+# The error of a linear model
+# ---------------------------
 # A linear model of the whole plane is close to guessing on two of the four and poor on the others.
-# A vote of the 25 nearest neighbours, the simplest local model, is not. Errors are those on fresh
-# draws.
+# A vote of the 25 nearest neighbours, the simplest local model, is not. Errors are those on new
+# samples.
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -39,10 +39,10 @@ for name, make in makers.items():
     print(f"{name:32s} linear {errors[name][0]:6.1%}   neighbours {errors[name][1]:6.1%}")
 
 # %%
-# Where the classes truly mix
-# ---------------------------
-# The blobs come from a mixture that knows its posterior, so the place where a decision is hard can
-# be drawn exactly: the shade is the probability of the less likely class, darkest at one half.
+# Where the classes overlap
+# -------------------------
+# The true class probabilities of the blobs are known. The shade is the probability of the less
+# likely class, darkest at one half.
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -2,8 +2,8 @@
 Recipe: bagging, random forests and stumps
 ==========================================
 
-Averaging over resampled rows makes an unstable learner stable. scikit-learn does this well, so this
-library does not do it again: here is how to get the lecture's picture from it.
+Averaging over resampled rows makes an unstable learner stable. This example shows how to do it with
+scikit-learn.
 """
 
 # %%
@@ -46,8 +46,8 @@ for panel, (name, model) in zip(panels, models.items(), strict=True):
 plt.show()
 
 # %%
-# Out-of-bag rows judge a forest without test rows. For intervals and the spread of probabilities
-# over members see :class:`~vicinal.ensemble.BootstrapEnsembleClassifier`.
+# Out-of-bag rows estimate the accuracy of a forest without test rows. For the standard deviation of
+# probabilities see :class:`~vicinal.ensemble.BootstrapEnsembleClassifier`.
 
 forest = RandomForestClassifier(200, oob_score=True, random_state=0).fit(X, y)
 print(f"out-of-bag accuracy {forest.oob_score_:.3f}, test {forest.score(X_test, y_test):.3f}")

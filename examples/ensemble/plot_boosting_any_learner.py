@@ -2,9 +2,9 @@
 Boosting a learner that is not a tree
 =====================================
 
-Gradient boosting is at home with trees, but nothing in it asks for them. On a smooth target a
-smooth learner gets further in fewer rounds; it also starts to overfit sooner, so let held-out rows
-decide when to stop.
+Gradient boosting is mostly used with trees, but works with any regressor. On a smooth target a
+smooth learner needs fewer rounds. It also overfits sooner, so let held-out rows decide when to
+stop.
 """
 
 # %%
@@ -49,7 +49,7 @@ plt.show()
 # %%
 # Early stopping
 # --------------
-# A tenth of the rows is held out; the model goes back to its best round.
+# A tenth of the rows is held out; the model returns to its best round.
 
 model = FunctionalGradientBoostingRegressor(
     learners["kernel ridge"], n_estimators=300, n_iter_no_change=8, random_state=0

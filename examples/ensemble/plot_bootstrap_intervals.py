@@ -2,9 +2,9 @@
 Intervals from the bootstrap
 ============================
 
-The spread over bootstrap members tells how uncertain the *model* is. What a user wants to know is
-where the next *target* will fall. :class:`~vicinal.ensemble.BootstrapEnsembleRegressor` answers
-both.
+The standard deviation over bootstrap samples shows how uncertain the *model* is. A prediction
+interval shows where the next *target* will be.
+:class:`~vicinal.ensemble.BootstrapEnsembleRegressor` gives both.
 """
 
 # %%
@@ -20,13 +20,13 @@ from sklearn.preprocessing import SplineTransformer
 from vicinal.ensemble import BootstrapEnsembleRegressor
 
 
-def draw(rng, n):
+def simulate(rng, n):
     x = rng.uniform(-3, 3, size=n)
     return x[:, None], np.sin(2 * x) + 0.4 * rng.normal(size=n)
 
 
-X, y = draw(np.random.RandomState(0), 200)
-X_new, y_new = draw(np.random.RandomState(1), 2000)
+X, y = simulate(np.random.RandomState(0), 200)
+X_new, y_new = simulate(np.random.RandomState(1), 2000)
 
 learner = make_pipeline(SplineTransformer(n_knots=8, extrapolation="linear"), Ridge(0.1))
 model = BootstrapEnsembleRegressor(learner, random_state=0).fit(X, y)
@@ -34,8 +34,8 @@ model = BootstrapEnsembleRegressor(learner, random_state=0).fit(X, y)
 # %%
 # Two bands
 # ---------
-# The inner band is 1.645 deviations over members; it is narrow because many rows fix the curve.
-# The outer one adds the quantiles of out-of-bag residuals.
+# The inner band is 1.645 standard deviations over the base models; it is narrow because there are
+# many rows. The outer band adds the quantiles of out-of-bag residuals.
 
 grid = np.linspace(-3, 3, 300)[:, None]
 mean, spread = model.predict(grid, return_std=True)
@@ -50,7 +50,7 @@ ax.fill_between(
     mean + 1.645 * spread,
     alpha=0.5,
     linewidth=0,
-    label="spread over members",
+    label="standard deviation of the model",
 )
 ax.plot(grid, mean, color="C0")
 ax.set(xlabel="x", ylabel="y")

@@ -2,14 +2,14 @@
 Recipe: nearest neighbours and kd-trees
 =======================================
 
-The simplest local learner asks the rows around a query. Which rows are near is found by a kd-tree
-in logarithmic time when the columns are few. Both are scikit-learn's.
+The simplest local learner averages the rows around a query. A kd-tree finds them in logarithmic
+time if there are few columns. Both are part of scikit-learn.
 """
 
 # %%
 # How many neighbours?
 # --------------------
-# One neighbour follows the noise, all of them forget the query.
+# One neighbour follows the noise; all of them ignore the query.
 
 import time
 

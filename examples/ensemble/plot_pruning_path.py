@@ -40,6 +40,6 @@ right.set_title("the tree")
 plt.show()
 
 # %%
-# ``tree_`` is an ordinary scikit-learn tree: what draws, exports or explains trees works on it.
+# ``tree_`` is an ordinary scikit-learn tree, which can be plotted and exported.
 
 print(f"{model.n_leaves_[0]} leaves grown, {model.get_n_leaves()} kept")

@@ -2,8 +2,8 @@
 Votes or probabilities?
 =======================
 
-Discrete AdaBoost counts the votes of its members, Real AdaBoost adds the logarithms of their
-probabilities. On stumps, the weakest of trees, each probability says more than a vote.
+Discrete AdaBoost counts the votes of its base models, Real AdaBoost adds the logarithms of their
+probabilities. For stumps, the weakest trees, a probability has more information than a vote.
 """
 
 # %%

@@ -1,17 +1,17 @@
 """
-A bent border from straight pieces
-==================================
+A curved border from straight pieces
+====================================
 
-Two banana-shaped classes cannot be told apart by one line. A cascade cuts the plane with a few
-lines of its own (its gates) and draws one line in each piece. The result stays readable: a handful
-of coefficients says all of it.
+No line separates two banana-shaped classes. A cascade divides the plane by a few lines (its gates)
+and fits a linear classifier in each region. The result is easy to interpret: it has only a few
+coefficients.
 """
 
 # %%
 # One, two and five regions
 # -------------------------
-# ``combine="best"`` keeps one cascade, which can be drawn and read. Of five regions to begin with
-# four remain: one held no row in the end.
+# ``combine="best"`` selects one cascade, which can be plotted and interpreted. Of five regions four
+# remain, since one has no rows in the end.
 from vicinal.datasets import make_banana
 from vicinal.partition import SpacePartitioningClassifier
 
@@ -30,7 +30,7 @@ for n_regions, model in models.items():
 # %%
 # What a cascade looks like
 # -------------------------
-# Colours are predictions, black lines are the gates. A gate is drawn only where samples reach it.
+# Colours are predictions, black lines are the gates. A gate is shown only where samples reach it.
 import matplotlib.pyplot as plt
 
 from vicinal.inspection import PartitionRegionsDisplay
@@ -42,7 +42,7 @@ for ax, model in zip(axes, models.values(), strict=True):
 plt.show()
 
 # %%
-# What a cascade says
-# -------------------
+# The content of each region
+# --------------------------
 # The report describes each region on any labelled data.
 print(models[2].region_report(X_test, y_test).round(3))

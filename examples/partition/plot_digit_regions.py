@@ -2,9 +2,8 @@
 Which digits share a region
 ===========================
 
-With many classes a partition sorts the problem: digits that are easily confused get regions where
-a simple classifier has fewer of them to tell apart. Averaging several starts gives up this
-readability for accuracy.
+With many classes a partition simplifies the problem: in each region a simple classifier has fewer
+digits to separate. The average of several starts is more accurate, but not as easy to interpret.
 """
 
 # %%

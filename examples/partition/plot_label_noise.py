@@ -2,9 +2,9 @@
 Wrong labels
 ============
 
-More regions fit more, wrong labels included. The more labels are wrong, the fewer regions are
-wanted; averaging the starts helps, and the start of least training error is the worst of the
-cascades, for it was chosen for fitting the noise. A single tree is worse than all of them.
+More regions fit more, including wrong labels. The more labels are wrong, the fewer regions are
+best. Averaging the starts helps. The start of least training error is the worst of the cascades,
+since it fits the noise best. A single tree is worse than all of them.
 """
 
 # %%
@@ -31,16 +31,16 @@ models = {
 }
 shares = [0.0, 0.1, 0.2, 0.3]
 errors = {label: np.zeros(len(shares)) for label in models}
-n_draws = 3
-for draw in range(n_draws):
-    rng = np.random.RandomState(draw)
+n_repeats = 3
+for repeat in range(n_repeats):
+    rng = np.random.RandomState(repeat)
     train, test = np.split(rng.permutation(len(y)), [200])
     for j, share in enumerate(shares):
         wrong = rng.uniform(size=len(train)) < share
         labels = np.where(wrong, 1 - y[train], y[train])
         for label, model in models.items():
             score = model.fit(X[train], labels).score(X[test], y[test])
-            errors[label][j] += (1 - score) / n_draws
+            errors[label][j] += (1 - score) / n_repeats
 
 # %%
 # The picture

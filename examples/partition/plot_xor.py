@@ -3,7 +3,7 @@ How a cascade learns
 ====================
 
 Exclusive or is the smallest problem that one line cannot solve and two regions can. Hard cascades
-find the answer within a few sweeps from nearly every random start. The surrogate model takes more
+find the solution within a few sweeps from nearly every random start. The surrogate model takes more
 steps, but has an objective that falls at each of them.
 """
 

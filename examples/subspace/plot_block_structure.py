@@ -2,15 +2,15 @@
 What a decomposition does to the scatter matrix
 ===============================================
 
-Local models on subspaces ignore what happens between subspaces. A decomposition should therefore
-leave little there: the pictures show the correlations of the wine data before and after four of
-them, with the borders of the blocks.
+Local models on subspaces ignore correlations between subspaces, so a decomposition should reduce
+them. The plots show the correlations of the wine data before and after four decompositions, with
+the borders of the blocks.
 """
 
 # %%
-# Three blocks of the thirteen columns, drawn once. The block Cholesky map takes from each block
-# what the blocks before it can tell, the approximate map mixes whole blocks until they are
-# orthogonal on average, and principal components have no correlation left at all.
+# Three random blocks of the thirteen columns. The block Cholesky transform removes from each block
+# its linear dependence on the previous blocks, the approximate transform combines blocks so that
+# they are orthogonal on average, and principal components are uncorrelated.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
@@ -44,5 +44,5 @@ fig.colorbar(image, ax=axes, shrink=0.6, label="correlation")
 plt.show()
 
 # %%
-# Which one serves best is decided by the fusion, not by the picture: blocks that disagree in their
-# errors can be worth more than blocks that are each good.
+# The fusion decides which one is best: blocks with different errors can give a better fusion than
+# blocks that are each accurate.

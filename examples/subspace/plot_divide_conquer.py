@@ -1,15 +1,15 @@
 """
-One support vector machine by clusters
-======================================
+A support vector machine by clusters
+====================================
 
-A machine on all rows costs the square of their number, or more. Divided into clusters, each with a
-machine of its own, it costs a fraction, and a query asks only the machine of its cluster. The
-solutions of the clusters, side by side, also start the descent to the exact machine.
+The time to train a support vector machine grows with the square of the number of rows, or faster.
+With one SVM per cluster it is a fraction, and the SVM of the nearest cluster predicts a query. The
+solutions of the clusters are also the start of the exact solution.
 """
 
 # %%
-# The early machine has seams at the borders of its clusters, where the boundary may jump; the exact
-# one has none.
+# With early prediction the boundary may jump at the borders of clusters; the exact solution has no
+# jumps.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -31,9 +31,9 @@ titles = {
 axis = np.linspace(-3, 3, 240)
 grid = np.stack(np.meshgrid(axis, axis), axis=-1)
 fig, axes = plt.subplots(1, 3, figsize=(12, 4.6), sharey=True, layout="constrained")
-for ax, (title, answer) in zip(axes, titles.items(), strict=True):
-    values = answer(grid.reshape(-1, 2)).reshape(240, 240)
-    if answer == early.predict_cluster:
+for ax, (title, predict) in zip(axes, titles.items(), strict=True):
+    values = predict(grid.reshape(-1, 2)).reshape(240, 240)
+    if predict == early.predict_cluster:
         ax.pcolormesh(axis, axis, values, cmap="tab20", alpha=0.35)
         ax.scatter(*X.T, c=y, s=5, cmap="RdBu_r")
         ax.plot(*early.cluster_centers_.T, "k+", markersize=9)

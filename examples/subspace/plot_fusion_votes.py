@@ -2,12 +2,12 @@
 Local models that disagree, fused
 =================================
 
-Each subspace of the digits sees a part of the strokes. By themselves the local classifiers err
-often and differently; the fusion learns, from rows that they did not see, whom to believe.
+Each subspace of the digits contains a part of the strokes. The local classifiers have many errors,
+but different ones; the fusion learns their weights from held-out scores.
 """
 
 # %%
-# The task is to tell even digits from odd ones. The points are errors of single subspaces on
+# The classes are even and odd digits. The points are errors of single subspaces on
 # held-out rows, the line is their fusion.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits

@@ -2,14 +2,14 @@
 The truncated RBF kernel against the RBF kernel
 ===============================================
 
-The exponential series inside the RBF kernel, cut after a few terms, has an exact finite feature
-map. How many terms are needed depends on how far from the origin the rows lie, measured in widths
-of the kernel.
+The first terms of the Taylor series of the RBF kernel have an exact finite feature map. The number
+of terms that are needed depends on the distance of the rows from the origin, in widths of the
+kernel.
 """
 
 # %%
-# Ridge classifiers with the truncated kernel, of growing order, beside a kernel ridge classifier
-# with the full one. Ten features draw a fair boundary; forty-five draw that of the full kernel.
+# Ridge classifiers with the truncated kernel, of growing order, compared with the full kernel. Ten
+# features give a fair boundary; forty-five give that of the full kernel.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
@@ -49,5 +49,5 @@ for ax, (title, scores) in zip(axes, surfaces, strict=True):
 plt.show()
 
 # %%
-# A ridge on ``J`` features costs ``n J²`` operations, linear in the rows: this is what makes the
-# truncated kernel a good fusion of a few scores over very many rows.
+# Ridge regression on ``J`` features takes ``n J²`` operations, linear in the rows. So the truncated
+# kernel is a good fusion of a few scores of very many rows.

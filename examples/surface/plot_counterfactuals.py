@@ -2,9 +2,9 @@
 What would have to change?
 ==========================
 
-The nearest point on the other side of a decision surface is the smallest change of a row that gets
-another answer. It can be asked for under conditions: columns that must not change, bounds, fewer
-changes at a longer distance, or only places where there are rows.
+The nearest point on the other side of a decision surface is the smallest change of a row that gives
+another prediction. It can be found under conditions: columns that must not change, bounds, fewer
+changes at a longer distance, or only points close to known rows.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ X, y = data.data, data.target_names[data.target]
 forest = RandomForestClassifier(50, max_depth=6, random_state=0).fit(X, y)
 
 # %%
-# A forest has no gradient, so its labels are asked: the search starts from rows of the other class
-# and pulls them in. Distances are measured in standard deviations.
+# A forest has no gradient, so the search uses its labels: it starts from rows of the other class
+# and moves them closer. Distances are measured in standard deviations.
 
 surface = DecisionSurface(forest, metric="standardized", random_state=0).fit(X)
 patient = X[15:16]
@@ -42,7 +42,7 @@ for ax, sparsity in zip(axes, (0.0, 0.5), strict=True):
 # %%
 # Under conditions
 # ----------------
-# Columns that cannot be influenced stay as they are, and the answer stays where rows are.
+# Some columns must not change, and the counterfactual must be close to known rows.
 
 worst = [name for name in X.columns if name.startswith("worst")]
 held = surface.counterfactual(patient, immutable=worst, sparsity=0.5)

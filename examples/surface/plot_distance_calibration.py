@@ -2,9 +2,8 @@
 Probabilities from distances
 ============================
 
-How far a row is from the decision surface means the same everywhere, whatever the classifier. A
-sigmoid on distances of rows the classifier has not seen gives probabilities, also to classifiers
-that have none.
+A sigmoid of the distance to the decision surface, fitted to held-out rows, gives probabilities,
+also for classifiers that have none.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +19,8 @@ X, y = make_moons(900, noise=0.35, random_state=0)
 X, y, X_test, y_test = X[:400], y[:400], X[400:], y[400:]
 
 # %%
-# Three neighbours vote: probabilities are 0, 1/3, 2/3 or 1, and too sure of themselves. The
-# distance to the place where their vote changes knows more.
+# Three neighbours vote: their probabilities are 0, 1/3, 2/3 or 1, and overconfident. The distance
+# to the point where the vote changes gives better probabilities.
 
 votes = KNeighborsClassifier(3).fit(X, y)
 model = SurfaceCalibratedClassifier(KNeighborsClassifier(3), random_state=0).fit(X, y)

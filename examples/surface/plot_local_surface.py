@@ -1,10 +1,10 @@
 """
-The decision surface of local machines
-======================================
+The decision surface of local classifiers
+=========================================
 
-A system of local models has a decision surface that belongs to none of them: a point lies on it if
-it lies on the surface of its own local model. Here it is drawn for two kinds of machine fitted
-around every point, with the nearest point of the surface for each row and the distance as colour.
+A point lies on the decision surface of a local classifier if it lies on the surface of the model
+fitted around it. The plots show this surface for two local classifiers, with the nearest point of
+the surface for each row and the distance as colour.
 """
 
 import matplotlib.pyplot as plt
@@ -23,8 +23,8 @@ X = StandardScaler().fit_transform(X)
 # %%
 # An exact gradient
 # -----------------
-# The gradient of the score is exact: it follows the machine, the weights and the penalty as the
-# point moves. Every line from a row to the surface meets it at a right angle.
+# The gradient of the score is exact: it includes the change of the model, the weights and the
+# penalty with the point. Every line from a row to the surface is orthogonal to it.
 
 figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 surfaces = {}
@@ -42,9 +42,9 @@ for ax, estimator in zip(axes, (LinearSVC(), LogisticRegression()), strict=True)
 # %%
 # Small kinks
 # -----------
-# Where a row enters the margin of a support vector machine the gradient jumps a little. Rows whose
-# nearest point lies on such a kink carry a status that says so; their distance holds, the angle
-# does not. The logistic loss has no margin, and its surface no kinks.
+# Where a row enters the margin of a support vector machine the gradient jumps a little. The status
+# of a row marks a nearest point on such a kink: its distance is valid, its angle is not.
+# The logistic loss has no margin, and its surface no kinks.
 
 for name, surface in surfaces.items():
     found = surface.orthogonal_projection(X[::12])

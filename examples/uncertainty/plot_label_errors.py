@@ -1,10 +1,10 @@
 """
-Labels that the neighbours doubt
-================================
+Labels that the neighbours contradict
+=====================================
 
 One label in twelve of the handwritten digits is exchanged for another. Held-out probabilities of a
-local classifier rank the rows by how much less the given label fits than the best other one, and
-count how many labels are wrong, without being told.
+local classifier rank the rows by how much less probable the given label is than the best other one,
+and estimate how many labels are wrong.
 """
 
 # %%
@@ -27,8 +27,8 @@ given = y.copy()
 given[exchanged] = (y[exchanged] + rng.randint(1, 10, size=150)) % 10
 
 # %%
-# Ask who looks wrong
-# -------------------
+# Find labels that look wrong
+# ---------------------------
 
 local = LocalClassifier(n_neighbors=40, alpha=1.0, metric="euclidean")
 model = ConformalClassifier(local, random_state=0).fit(X, given)
@@ -53,8 +53,8 @@ proba = model.held_out_
 rows = np.arange(len(y))
 others = proba.copy()
 others[rows, given] = -1
-doubt = others.max(axis=1) - proba[rows, given]
-precision, recall, _ = precision_recall_curve(np.isin(rows, exchanged), doubt)
+margin = others.max(axis=1) - proba[rows, given]
+precision, recall, _ = precision_recall_curve(np.isin(rows, exchanged), margin)
 ax = right.subplots()
 ax.plot(recall, precision)
 ax.set(xlabel="share of the exchanged found", ylabel="share of the found exchanged", ylim=(0, 1.03))

@@ -2,15 +2,15 @@
 Intervals that are wide where the noise is
 ==========================================
 
-An interval of one width is too narrow where the noise is strong and too wide where it is weak, even
-if it covers nine rows in ten on average. Here the noise grows eightfold from left to right. The
-same forest is wrapped twice: errors in units of their local mean, and one quantile for all places.
+Intervals of constant width are too narrow where the noise is strong and too wide where it is weak,
+even if they cover nine rows in ten on average. Here the noise grows eightfold from left to right.
+Two intervals of the same forest are compared: one with local width, one with constant width.
 """
 
 # %%
 # Noise that grows
 # ----------------
-# A forest is fitted to 800 rows; five further fits answer each row without having seen it.
+# A forest is fitted to 800 rows; five further fits give held-out predictions.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,14 +32,14 @@ forest = RandomForestRegressor(100, min_samples_leaf=10, random_state=0)
 model = ConformalRegressor(forest, random_state=0).fit(X, y)
 low, high = model.predict_interval(X_new, coverage=0.9).T
 
-# One width for all: the quantile of plain held-out errors.
+# Constant width: the quantile of held-out errors.
 reach = np.quantile(np.abs(y - model.held_out_), 0.9)
 center = model.predict(X_new)
 
 # %%
 # Width and coverage against the true noise
 # -----------------------------------------
-# Both cover nine rows in ten. Only the local one does so everywhere.
+# Both cover nine rows in ten. Only the local intervals do so everywhere.
 
 covered = {
     "local scale": (low <= y_new) & (y_new <= high),
@@ -73,7 +73,7 @@ axes[2].set(xlabel="true noise", ylabel="share covered", title="coverage", ylim=
 plt.show()
 
 # %%
-# Where nothing like it was seen, ``typicality`` says so.
+# ``typicality`` is near 0 for rows that are unlike all training rows.
 
 for row in ([0.5, 0.5], [0.5, 3.0]):
     print(row, f"typicality {model.typicality([row])[0]:.3f}")

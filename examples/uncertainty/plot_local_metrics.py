@@ -3,7 +3,7 @@ Two borders, two metrics
 ========================
 
 On the left the classes differ in one feature, on the right in another. One metric must stretch both
-features everywhere, and so hears noise everywhere;
+features everywhere, and one of them is noise there.
 :class:`~vicinal.uncertainty.LocallyAdaptiveClassifier` learns a metric for each side.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 # %%
-# Twelve features: the first tells the side, the second and third decide the class, the others are
+# Twelve features: the first is the side, the second and third decide the class, the others are
 # noise.
 
 rng = np.random.RandomState(1)
@@ -29,8 +29,8 @@ errors = {model.n_regions_: 1 - model.score(X_test, y_test) for model in (one, t
 print({k: f"{100 * error:.1f} % errors" for k, error in errors.items()})
 
 # %%
-# How far a unit of each feature is, in the one metric and in each of the two. The component on the
-# left has learned to look at the third feature, the one on the right at the second.
+# Length of one unit of each feature in the single metric and in each of the two. The component on
+# the left uses the third feature, the one on the right the second.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=True)
 sides = X_train[:, 0] > 0

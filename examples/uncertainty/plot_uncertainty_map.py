@@ -3,8 +3,8 @@ Where is classification hard?
 =============================
 
 The uncertainty of a row is the share of its neighbours that belong to other classes. On two
-interleaved moons it is zero along the arcs and rises where they meet; points that landed inside the
-other moon stand out. The same numbers rank the rows of a table of any width.
+interleaved moons it is zero along the arcs and rises where they are close; points inside the other
+moon have the largest values. The same values rank the rows of a table with any number of columns.
 """
 
 import matplotlib.pyplot as plt
@@ -32,9 +32,9 @@ axes[1].legend()
 figure.tight_layout()
 
 # %%
-# In more dimensions: the doubtful rows first
-# -------------------------------------------
-# These are the rows to look at when labels are in doubt.
+# In more dimensions: the uncertain rows first
+# --------------------------------------------
+# Check the labels of these rows first.
 
 wine = load_wine()
 display = UncertaintyDisplay.from_data(

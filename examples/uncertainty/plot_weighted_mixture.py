@@ -45,7 +45,7 @@ for axis, (name, mixture) in zip(
 figure.tight_layout()
 
 # %%
-# A weight of two is the row twice, and a weight of zero is the row left out:
+# A weight of two is the row twice, and a weight of zero removes the row:
 
 repeated = np.repeat(X, np.where(np.arange(len(X)) < 800, 1, 8), axis=0)
 start = {"covariance_type": "diag", "means_init": [[0.0, 0.0], [3.0, 1.5]]}

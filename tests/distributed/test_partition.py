@@ -64,7 +64,7 @@ def test_discriminant_cascade_equals_memory(table, size, init):
         {"keep": "best", "combine": "best"},
         {"class_weight": "balanced"},
         {"class_weight": {"a": 3.0, "b": 1.0, "c": 0.5}},
-        {"scale": False, "prune": False},
+        {"scale": False},
         {"n_regions": 1},
     ],
 )

@@ -267,7 +267,7 @@ def test_wrong_set_ups_say_what_to_do(two_classes):
         ({"decompositions": "random"}, "must be an array-like. Got 'random'"),
         ({"decompositions": ["fourier"]}, "'fourier' is unknown; choose among"),
         ({"decompositions": [3]}, "holds 3"),
-        ({"decompositions": [], "include_full": False}, "no local model is left"),
+        ({"decompositions": [], "include_full": False}, "there is no local model"),
         ({"cv": "in-sample", "refit": False}, "refit=True or a number of folds"),
         ({"cv": ShuffleSplit(2)}, "partition of the rows"),
         ({"stack_method": "predict_proba"}, "has no such method"),

@@ -150,7 +150,7 @@ def test_combinations_without_meaning_are_refused(three_classes):
     X, y = three_classes
     cases = [
         ({"threshold": "tuned"}, "y holds 3"),
-        ({"solver": "dual", "loss": "log_loss"}, "solver='dual' is for loss='squared_error'"),
+        ({"solver": "dual", "loss": "log_loss"}, "solver='dual' needs loss='squared_error'"),
     ]
     for parameters, message in cases:
         with pytest.raises(ValueError, match=message):

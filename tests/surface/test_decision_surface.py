@@ -107,22 +107,6 @@ def test_ray_crosses_where_the_segment_does(surface):
     assert np.isinf(missed.distances[0])
 
 
-def test_printed_algorithms_run_and_agree_where_they_converge(moons, surface):
-    X, _ = moons
-    options = {"solver": "fixed_point", "random_state": 0}
-    printed = DecisionSurface(surface.estimator_, **options).fit(X)
-    first = printed.project(X)
-    assert first.converged.mean() > 0.9
-    on_surface = np.abs(surface.estimator_.decision_function(first.points[first.converged]))
-    assert on_surface.max() < 1e-4
-    nearest, best = printed.orthogonal_projection(X[:60]), surface.orthogonal_projection(X[:60])
-    done = nearest.converged
-    assert done.mean() > 0.5
-    # Its normal is the local model's, so that it is never nearer.
-    assert (np.abs(nearest.distances[done]) >= np.abs(best.distances[done]) - 1e-6).all()
-    assert np.median(np.abs(nearest.distances[done] / best.distances[done])) < 1.02
-
-
 def test_every_local_solver_has_a_surface(noisy):
     X, y = noisy
     for loss in ("squared_error", "log_loss", "squared_hinge"):
@@ -474,12 +458,3 @@ def test_a_model_of_one_class_has_no_surface():
     X = np.random.RandomState(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match="was fitted to the class"):
         DecisionSurface(RidgeClassifier()).fit(X, np.zeros(20))
-
-
-def test_fixed_point_passes_through_scalers():
-    X, y = make_moons(60, noise=0.2, random_state=0)
-    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
-    exact = DecisionSurface(model, random_state=0).fit(X).orthogonal_projection(X[:5])
-    fixed = DecisionSurface(model, solver="fixed_point", random_state=0).fit(X)
-    assert_allclose(model.decision_function(fixed.project(X[:5]).points), 0.0, atol=1e-6)
-    assert_allclose(fixed.orthogonal_projection(X[:5]).distances, exact.distances, rtol=1e-4)

@@ -600,9 +600,8 @@ def _fit_table(
     runs = [Run(n_regions, Chain(first, n_regions)) for first in firsts]
     engine = BlockEngine(blocks, table, found.n_rows, settings.max_iter)
     cascades = run_sweeps(engine, runs, max_iter=settings.max_iter, keep=settings.keep)
-    if settings.prune:
-        for cascade in cascades:
-            cascade.prune()
+    for cascade in cascades:
+        cascade.prune()
     cascades = sorted(cascades, key=lambda cascade: cascade.selection_error)
     return CascadeFit(cascades, None, errors)
 

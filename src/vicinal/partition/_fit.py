@@ -64,7 +64,6 @@ class Settings:
     selection: str
     combine: str
     validation_fraction: float
-    prune: bool
     scale: bool
     n_jobs: int | None
     random_state: Any
@@ -119,7 +118,6 @@ def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
         model.selection,
         model.combine,
         model.validation_fraction,
-        model.prune,
         model.scale,
         model.n_jobs,
         model.random_state,

@@ -45,8 +45,9 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
     Parameters
     ----------
     n_regions : int or "auto", default="auto"
-        Largest number of regions. ``"auto"`` selects 1, 2, 5 or 15 on held-out training rows, then
-        fits to all rows; it is 1 if there are too few samples to hold any out.
+        Largest number of regions; those without training samples are deleted. ``"auto"`` selects 1,
+        2, 5 or 15 on held-out training rows, then fits to all rows; it is 1 if there are too few
+        samples to hold any out.
     n_init : int, default=10
         Number of random starts; one for a single region.
     n_jobs : int, default=None
@@ -85,7 +86,6 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         "selection": [StrOptions({"train", "validation"})],
         "combine": [StrOptions({"best", "average"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "prune": ["boolean"],
         "scale": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -213,8 +213,6 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     validation_fraction : float, default=0.2
         Share of each class that is held out, for ``n_regions="auto"`` or
         ``selection="validation"``.
-    prune : bool, default=True
-        Whether stages without training samples are deleted (hard gating).
     scale : bool, default=True
         Whether features are standardised first; sparse ones are divided by their standard
         deviation without centring.
@@ -333,7 +331,6 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         selection="train",
         combine="average",
         validation_fraction=0.2,
-        prune=True,
         scale=True,
         class_weight=None,
         n_jobs=None,
@@ -353,7 +350,6 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         self.selection = selection
         self.combine = combine
         self.validation_fraction = validation_fraction
-        self.prune = prune
         self.scale = scale
         self.class_weight = class_weight
         self.n_jobs = n_jobs
@@ -532,8 +528,6 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
     validation_fraction : float, default=0.2
         Share of the samples that is held out, for ``n_regions="auto"`` or
         ``selection="validation"``.
-    prune : bool, default=True
-        Whether stages without training samples are deleted.
     scale : bool, default=True
         Whether features are standardised first; sparse ones without centring.
 
@@ -605,7 +599,6 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         selection="train",
         combine="average",
         validation_fraction=0.2,
-        prune=True,
         scale=True,
         n_jobs=None,
         random_state=None,
@@ -622,7 +615,6 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         self.selection = selection
         self.combine = combine
         self.validation_fraction = validation_fraction
-        self.prune = prune
         self.scale = scale
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -425,6 +425,5 @@ class HardStart:
         run = Run(self.n_regions, _RowState(region, rng))
         limits = {"max_iter": settings.max_iter, "keep": settings.keep}
         (cascade,) = run_sweeps(self.engine, [run], **limits)
-        if settings.prune:
-            cascade.prune()
+        cascade.prune()
         return cascade

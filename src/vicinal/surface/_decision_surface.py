@@ -84,9 +84,6 @@ class DecisionSurface(BaseEstimator):
         takes central differences of ``decision_function`` or of the logit of ``predict_proba``,
         ``"labels"`` uses ``predict`` only. ``"auto"`` takes the first of these that agrees with
         ``predict`` on the rows given and is not piecewise constant.
-    solver : {"sqp", "fixed_point"}, default="sqp"
-        ``"sqp"`` is sequential quadratic programming; ``"fixed_point"`` runs the iterations of
-        [1]_ (corrected, see Notes) for comparison.
     metric : {"euclidean", "standardized", "mad", "mahalanobis"}, array-like or None, default=None
         How distances are measured: in columns as given (``None``), divided by their standard
         deviation or median absolute deviation, or by the inverse covariance; or weights m of shape
@@ -135,7 +132,7 @@ class DecisionSurface(BaseEstimator):
     the surface and then from known points in other directions (Algorithm 3). The printed
     algorithms refit the local model at q instead of the moving point, drop the offset of the
     constrained projection, and mix vectors of unlike length; even corrected they cycle for small
-    bandwidths. ``solver="fixed_point"`` runs them, with the local model's own slopes as normals.
+    bandwidths.
 
     With more than two classes the region of class c ends where the score of c equals the largest
     of the others. Each descent compares c with the second-best class at its start. If a third
@@ -171,7 +168,6 @@ class DecisionSurface(BaseEstimator):
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"])],
         "oracle": [StrOptions({"auto", "gradient", "differences", "labels"})],
-        "solver": [StrOptions({"sqp", "fixed_point"})],
         "metric": [StrOptions(set(METRICS)), "array-like", None],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
         "n_surface_points": [Interval(Integral, 1, None, closed="left")],
@@ -184,7 +180,6 @@ class DecisionSurface(BaseEstimator):
         estimator,
         *,
         oracle="auto",
-        solver="sqp",
         metric=None,
         n_starts=3,
         n_surface_points=500,
@@ -193,7 +188,6 @@ class DecisionSurface(BaseEstimator):
     ):
         self.estimator = estimator
         self.oracle = oracle
-        self.solver = solver
         self.metric = metric
         self.n_starts = n_starts
         self.n_surface_points = n_surface_points
@@ -340,7 +334,6 @@ class DecisionSurface(BaseEstimator):
             length=self.length_,
             tol=self.tol * self.length_,
             n_starts=self.n_starts,
-            is_fixed_point=self.solver == "fixed_point",
         )
 
     # --- queries ---

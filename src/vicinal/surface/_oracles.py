@@ -58,12 +58,6 @@ class OwnGradient:
         values, slopes = self.estimator.decision_function_and_gradient(self.wrap(X))
         return _clipped(values), np.nan_to_num(np.asarray(slopes, dtype=np.float64))
 
-    def local(self, X):
-        """Return scores and the slopes of the local models, weights held fixed."""
-        method = self.estimator.decision_function_and_gradient
-        values, slopes = method(self.wrap(X), weights_move=False)
-        return _clipped(values), np.nan_to_num(np.asarray(slopes, dtype=np.float64))
-
 
 @saved(coef="r q", intercept="r")
 class LinearOracle:
@@ -160,16 +154,6 @@ class AffineThen:
         """Return scores and gradients."""
         values, slopes = self.inner.scores(X @ self.matrix + self.offset, gradient)
         return values, None if slopes is None else slopes @ self.matrix.T
-
-    def local(self, X):
-        """Return scores and slopes of the local models."""
-        values, slopes = local_scores(self.inner, X @ self.matrix + self.offset)
-        return values, slopes @ self.matrix.T
-
-
-def local_scores(oracle, X):
-    """Return scores and slopes of local models; of other models, their gradients."""
-    return oracle.local(X) if hasattr(oracle, "local") else oracle.scores(X, True)
 
 
 def make_oracle(estimator, X, wrap, choice: str, probe: np.ndarray) -> tuple[str, Any]:
@@ -360,12 +344,12 @@ class Model:
             return forest_proba(self.estimator, X, self.wrap).argmax(axis=1)
         return np.searchsorted(self.classes, self.estimator.predict(self.wrap(X)))
 
-    def scores(self, X, gradient: bool, *, local: bool = False):
-        """Return scores and gradients, in blocks of rows; with ``local`` those of local models."""
+    def scores(self, X, gradient: bool):
+        """Return scores and gradients, in blocks of rows."""
         d, n_classes = X.shape[1], len(self.classes)
         copies = 4 * d if isinstance(self.oracle, Differences) and gradient else 4
         parts = [
-            local_scores(self.oracle, X[block]) if local else self.oracle.scores(X[block], gradient)
+            self.oracle.scores(X[block], gradient)
             for block in row_blocks(len(X), 8 * d * (copies + n_classes))
         ]
         values = np.concatenate([part[0] for part in parts])

@@ -162,14 +162,13 @@ class Problem:
         np.add.at(self.n_evaluations, rows, 1)
         return self.reached(self.model.codes(self.chart.columns(Z, rows)), rows)
 
-    def evaluate(self, Z, rows, gradient: bool, rivals=None, *, local: bool = False):
+    def evaluate(self, Z, rows, gradient: bool, rivals=None):
         """Return the score oriented to be positive on the query's side, and its gradient.
 
         ``rivals`` names one other class per point to compare with; by default it is the best one.
-        With ``local`` the gradient is that of the local model, its weights held fixed.
         """
         np.add.at(self.n_evaluations, rows, 1)
-        values, slopes = self.model.scores(self.chart.columns(Z, rows), gradient, local=local)
+        values, slopes = self.model.scores(self.chart.columns(Z, rows), gradient)
         if gradient:
             slopes = self.chart.gradients(slopes)
         if self.is_binary:
@@ -198,10 +197,6 @@ class Problem:
         values, _ = self.model.scores(self.chart.columns(Z, rows), False)
         values[np.arange(len(values)), self.own[rows]] = -np.inf
         return values.argmax(axis=1)
-
-    def local(self, Z, rows):
-        """Return the oriented score and the slopes of the local model at points."""
-        return self.evaluate(Z, rows, True, local=True)
 
     def take(self, rows) -> "Problem":
         """Return the problem of some queries."""

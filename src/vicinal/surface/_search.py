@@ -24,8 +24,6 @@ from vicinal._kernels.surface._roots import (
     NOT_CONVERGED,
     ON_SURFACE,
     Roots,
-    fixed_point,
-    fixed_point_nearest,
     march,
     norms,
     project,
@@ -141,7 +139,6 @@ class SurfaceSearch:
     length: float
     tol: float
     n_starts: int
-    is_fixed_point: bool
 
     @property
     def numeric(self) -> np.ndarray:
@@ -171,8 +168,6 @@ def some_point(problem: Problem, search: SurfaceSearch) -> NearestPoints:
     n = len(problem.own)
     if problem.model.oracle is None:
         return _some_point_by_labels(problem, search)
-    if search.is_fixed_point:
-        return _fixed(problem, fixed_point(problem.local, problem.Z, np.arange(n), tol=search.tol))
     owner, ends = segment_ends(problem, search, 1, check=False)
     has_end, full = np.zeros(n, dtype=bool), problem.Z.copy()
     has_end[owner], full[owner] = True, ends
@@ -201,13 +196,6 @@ def _with_gradients(problem, roots: Roots, status) -> NearestPoints:
         if some.size:
             gradients[some] = problem.evaluate(roots.points[some], some, True)[1]
     return NearestPoints(roots.points, roots.outer, gradients, status)
-
-
-def _fixed(problem, found) -> NearestPoints:
-    """Return what a fixed-point iteration found."""
-    points, is_done = found
-    gradients = problem.evaluate(points, np.arange(len(points)), True)[1]
-    return NearestPoints(points, points, gradients, np.where(is_done, CONVERGED, NOT_CONVERGED))
 
 
 def _some_point_by_labels(problem, search) -> NearestPoints:
@@ -261,9 +249,6 @@ def first_crossing(problem: Problem, search: SurfaceSearch, V, max_distance) -> 
     t_max = np.broadcast_to(np.asarray(max_distance, dtype=np.float64), len(V))
     if problem.model.oracle is None:
         return _first_crossing_by_labels(problem, search, V, t_max)
-    if search.is_fixed_point:
-        rows = np.arange(len(V))
-        return _fixed(problem, fixed_point(problem.local, problem.Z, rows, V, tol=search.tol))
     roots, status = march(
         problem.evaluate,
         problem.Z,
@@ -305,10 +290,6 @@ def nearest(problem: Problem, search: SurfaceSearch) -> NearestPoints:
         return search.boxes.nearest(problem)
     if problem.model.oracle is None:
         return nearest_by_labels(problem, search)
-    if search.is_fixed_point:
-        rows = np.arange(len(problem.own))
-        found = fixed_point_nearest(problem.local, problem.Z, rows, tol=search.tol)
-        return _fixed(problem, found)
     return nearest_by_gradient(problem, search)
 
 

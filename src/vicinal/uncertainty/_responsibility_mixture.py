@@ -328,42 +328,12 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
             xp.asarray(labels, device=device),
         )
 
-    def aic(self, X):
-        """Return Akaike's information criterion on ``X``; lower is better.
-
-        Returns
-        -------
-        float
-            Twice the number of parameters less twice the log-likelihood.
-        """
-        return -2 * self.score(X) * len(X) + 2 * self._n_parameters()
-
-    def bic(self, X):
-        """Return the Bayesian information criterion on ``X``; lower is better.
-
-        Returns
-        -------
-        float
-            Number of parameters times log(n_samples), less twice the log-likelihood.
-        """
-        return -2 * self.score(X) * len(X) + self._n_parameters() * float(np.log(len(X)))
-
     def _responsibilities(self, X) -> tuple[Any, Any]:
         X = query_rows(self, X, arrays=True, order="C")
         xp = compat.array_namespace(X)
         roots = precision_roots(self.covariances_, self.covariance_type, xp)
         components = Components(self.weights_, self.means_, self.covariances_, roots)
         return responsibilities(X, components, self.covariance_type)
-
-    def _n_parameters(self) -> int:
-        m = self.n_features_in_
-        covariance = {
-            "full": self.n_components * m * (m + 1) // 2,
-            "tied": m * (m + 1) // 2,
-            "diag": self.n_components * m,
-            "spherical": self.n_components,
-        }[self.covariance_type]
-        return covariance + self.n_components * (m + 1) - 1
 
     def _sections(self, X, columns):
         shares = as_numpy(self.predict_proba(X))[0]

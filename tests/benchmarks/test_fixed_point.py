@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.surface._roots import (
-    fixed_point,
-    fixed_point_nearest,
-)
+from _fixed_point import fixed_point, fixed_point_nearest
 
 NORMAL, OFFSET = np.array([3.0, 4.0]), 5.0
 

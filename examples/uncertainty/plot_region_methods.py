@@ -2,10 +2,10 @@
 Components on the border, not on the classes
 ============================================
 
-Two classes sit in opposite corners of a square. An ordinary Gaussian mixture puts its components on
-the four clouds, where there is only one class to see. The responsibility mixture, weighted by
-uncertainty, puts them between the clouds. One linear projection per component then tells the
-classes apart, where a single one cannot.
+Each of two classes lies in opposite corners of a square. An ordinary Gaussian mixture puts its
+components on the four clusters, each of which has one class. The responsibility mixture, weighted
+by uncertainty, puts them between the clusters. Then one linear projection per component separates
+the classes, which a single projection cannot.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ X = np.repeat(corners, 300, axis=0) + 1.2 * rng.normal(size=(1200, 2))
 y = np.repeat([0, 0, 1, 1], 300)
 
 # %%
-# Two placements of the same four components, and the projection to one dimension that each allows:
+# Four components found in two ways, and the projection to one dimension for each:
 
 figure, axes = plt.subplots(2, 2, figsize=(9, 7.5), height_ratios=[1.6, 1])
 angle = np.linspace(0, 2 * np.pi, 100)
@@ -36,7 +36,7 @@ for column, (region_method, name) in zip(
     for center in model.centers_:
         column[0].plot(*(center + outline).T, color="black")
         column[0].plot(*center, "k+", markersize=12)
-    column[0].set_title(f"components placed {name}")
+    column[0].set_title(f"components {name}")
     bins = np.linspace(z.min(), z.max(), 50)
     column[1].hist(z[y == 0], bins, alpha=0.6, color="tab:blue")
     column[1].hist(z[y == 1], bins, alpha=0.6, color="tab:red")
@@ -44,5 +44,5 @@ for column, (region_method, name) in zip(
 figure.tight_layout()
 
 # %%
-# With ``offset=True`` every component may be shifted as a whole, and then the placement by density
-# can tell the classes apart too: it pays to know which of the two a problem needs.
+# With ``offset=True`` every component has its own offset. Then components found by density separate
+# the classes too.
