@@ -157,7 +157,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             One column per monomial, by degree, then in lexicographic order.
         """
         X = query_rows(self, X)
-        plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
+        plan = kernels.plan_like(kernels.monomial_plan(X.shape[1], self.order), X)
         shape = X.shape[0], plan.n_outputs
         P = namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
         for rows in kernels.feature_rows(X, plan.n_outputs):
@@ -251,7 +251,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
         scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
         if self.solver_ == "primal":
-            plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
+            plan = kernels.plan_like(kernels.monomial_plan(X.shape[1], self.order), X)
             for rows in kernels.feature_rows(X, plan.n_outputs):
                 P = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
                 scores[rows, :] = xp.astype(P @ self.primal_coef_ + self.intercept_, X.dtype)

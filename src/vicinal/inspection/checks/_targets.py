@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from vicinal._base import aligned_answers, cross_fit, is_frame, row_blocks
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import sampled_rows
-from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
+from vicinal._kernels.calibration._label_noise import confidence_ranks, confident_count, wrong_share
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.inspection.checks._findings import Findings, table_of
 from vicinal.table import TableEncoder
@@ -134,7 +134,7 @@ def _wrong_labels(
     expected, p_value = 0, 1.0
     if known.sum() > 1:
         answer, given = answers[judged], codes[judged]
-        ranks = sure_ranks(proba[judged, answer], answer)
+        ranks = confidence_ranks(proba[judged, answer], answer)
         share, p_value = wrong_share(answer != given, ranks, answer, _TOLERANCE)
         # Labels that are mistaken wherever they stand are so in classes that cannot be judged, too.
         expected = round(np.sqrt(share * len(codes) * confident_count(proba, codes)))
