@@ -32,7 +32,7 @@ angle = np.arctan2(X[:, 1], X[:, 0])
 figure, panels = plt.subplots(1, 4, figsize=(13, 3.8), sharex=True, sharey=True)
 
 
-def draw(panel, points, arrows, title):
+def plot_panel(panel, points, arrows, title):
     panel.scatter(*points.T, c=angle, cmap="twilight", s=8)
     for arrow, name in zip(arrows, ("first", "second"), strict=True):
         panel.annotate(
@@ -49,10 +49,10 @@ def draw(panel, points, arrows, title):
     panel.set(title=title, xlim=(-5, 5), ylim=(-5, 5), aspect="equal")
 
 
-draw(panels[0], X, axes, "original")
+plot_panel(panels[0], X, axes, "original")
 for panel, method in zip(panels[1:], ("cholesky", "zca", "pca"), strict=True):
     whitening = WhiteningTransformer(method).fit(X)
-    draw(panel, whitening.transform(X), axes @ whitening.whitening_, method)
+    plot_panel(panel, whitening.transform(X), axes @ whitening.whitening_, method)
 figure.tight_layout()
 plt.show()
 

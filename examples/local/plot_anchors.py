@@ -2,11 +2,11 @@
 A few stored models instead of all rows
 =======================================
 
-A local model keeps every training row and fits anew at every query. ``AnchoredLocalClassifier``
-fits a handful of local models once and blends them, so that an answer costs the same however many
-rows there were. Where the anchors stand matters: deep inside a class one model serves a wide
-region, near a border many are needed. An uncertainty map says where that is, and a mixture weighted
-by it hands over the centres.
+A local model stores every training row and fits a model at every query. ``AnchoredLocalClassifier``
+fits a few local models once and averages them, so that the time of a prediction does not depend on
+the number of training rows. The position of the anchors matters: inside a class one model serves a
+wide region, near a border many are needed. An uncertainty map shows where that is, and a mixture
+model weighted by it gives the centres.
 """
 
 # %%
@@ -21,7 +21,7 @@ from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
 N_ANCHORS = 24
 
 
-def draw(n, seed):
+def sample(n, seed):
     """Two classes whose border winds through one half of the plane only."""
     rng = np.random.RandomState(seed)
     X = rng.uniform([-6, -2], [6, 2], size=(n, 2))
@@ -29,8 +29,8 @@ def draw(n, seed):
     return X, (X[:, 1] + 0.15 * rng.normal(size=n) > np.where(X[:, 0] > 0, border, -3)).astype(int)
 
 
-X, y = draw(4000, 0)
-test = draw(20_000, 1)
+X, y = sample(4000, 0)
+test = sample(20_000, 1)
 uncertainty = uncertainty_map(X, y, n_neighbors=20)
 
 # %%
@@ -68,8 +68,8 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# The stored models are plain arrays, a few hundred numbers in place of four thousand rows; the
-# anchors blended for a query are its neighbours now.
+# The stored models are plain arrays, a few hundred numbers instead of four thousand rows. The
+# neighbours of a query are now the anchors that are averaged.
 stored = models[f"{N_ANCHORS} anchors by uncertainty"]
 print("values", stored.anchors_.values.shape, "slopes", stored.anchors_.slopes.shape)
 print("blended at (2, 0):", stored.neighbors([[2.0, 0.0]]).indices)

@@ -7,7 +7,7 @@ the curve. Leave-one-out predictions on the training rows find the number in bet
 """
 
 # %%
-# A curve that is flat on the left and bends on the right, with noise.
+# A curve that is flat on the left and curved on the right, with noise.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -53,6 +53,6 @@ axes[3].legend(fontsize=8)
 plt.show()
 
 # %%
-# The error on training rows falls with fewer neighbours and says nothing. Leave-one-out predictions
-# take the noise of the row itself out, and choose a number near the best.
+# The error on training rows falls with fewer neighbours and is no guide. Leave-one-out predictions
+# do not use the row itself, and select a number near the best.
 print(f"chosen: {chosen.n_neighbors_} neighbours")

@@ -43,5 +43,5 @@ for ax, size in zip(axes[1:], (10, model.n_neighbors_, 160), strict=True):
 plt.show()
 
 # %%
-# Ten neighbours shake, 160 lose the last waves; the size chosen by leave-one-out keeps both errors
-# small, and its error is little above the variance of the noise.
+# Ten neighbours follow the noise, 160 cannot follow the last waves. The size selected by
+# leave-one-out has an error little above the variance of the noise.

@@ -1,14 +1,14 @@
 """
-What the default chooses
+What the default selects
 ========================
 
-``LocalClassifier()`` is one local model: columns are scaled, size and penalty are chosen by leaving
-rows out. Every part of the answer can be looked at.
+``LocalClassifier()`` is one local model: columns are scaled, size and penalty are selected by
+leave-one-out. Every part of a prediction can be inspected.
 """
 
 # %%
-# Fit, and look at the choice
-# ---------------------------
+# Fit, and look at the selection
+# ------------------------------
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
@@ -20,13 +20,13 @@ X, X_test, y, y_test = train_test_split(data.data, data.target, random_state=0)
 model = LocalClassifier(random_state=0).fit(X, y)
 print(f"{model.n_neighbors_} neighbours, alpha = {model.alpha_:g}")
 print(f"leave-one-out error {model.loo_score_:.3f}")
-print(f"error of fresh rows {1.0 - model.score(X_test, y_test):.3f}")
+print(f"error on new rows {1.0 - model.score(X_test, y_test):.3f}")
 SelectionCurveDisplay.from_estimator(model)
 
 # %%
-# The reasons for one row
-# -----------------------
-# The slopes of the model around a row, and the training rows whose labels carried the answer.
+# Explanation of one prediction
+# -----------------------------
+# The slopes of the model around a row, and the training rows with the most weight.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -34,7 +34,7 @@ row = X_test[[4]]
 slopes = model.local_coef(row)[0] * X.std(axis=0)
 weights = model.neighbors(row).toarray()[0]
 print(f"probability of {data.target_names[1]}: {model.predict_proba(row)[0, 1]:.2f}")
-print(f"worth {model.effective_sample_size(row)[0]:.0f} equally weighted rows")
+print(f"effective sample size: {model.effective_sample_size(row)[0]:.0f} rows")
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 largest = np.argsort(-np.abs(slopes))[:10][::-1]

@@ -2,9 +2,9 @@
 Coefficients that change over a map
 ===================================
 
-One regression for a whole country hides that the same cause has other effects elsewhere. With
-``location_columns`` a local model measures distance on the map and fits its line on the other
-columns: geographically weighted regression. The slopes are then a map themselves.
+One regression for a whole country hides effects that differ between regions. With
+``location_columns`` a local model computes distances on the map and fits the other columns:
+geographically weighted regression. The slopes are then a map themselves.
 """
 
 # %%
@@ -16,21 +16,21 @@ from sklearn.linear_model import LinearRegression
 from vicinal.local import LocalRegressor
 
 rng = np.random.RandomState(0)
-place = rng.uniform(0, 10, size=(1500, 2))
+location = rng.uniform(0, 10, size=(1500, 2))
 area = rng.uniform(30, 120, size=1500)
 age = rng.uniform(0, 80, size=1500)
 
 
-def area_effect(place):
-    return 2 + 4 * np.exp(-((place - [3, 6]) ** 2).sum(axis=1) / 6)
+def area_effect(location):
+    return 2 + 4 * np.exp(-((location - [3, 6]) ** 2).sum(axis=1) / 6)
 
 
-price = area_effect(place) * area - 0.8 * age + 15 * rng.normal(size=1500)
-X = np.column_stack([place, area, age])
+price = area_effect(location) * area - 0.8 * age + 15 * rng.normal(size=1500)
+X = np.column_stack([location, area, age])
 
 # %%
-# One line for all, and one for every place
-# -----------------------------------------
+# One linear model for all flats, and local ones
+# ----------------------------------------------
 everywhere = LinearRegression().fit(X[:1000], price[:1000])
 local = LocalRegressor(location_columns=[0, 1], n_neighbors=100, degree=1, alpha=0.0)
 local.fit(X[:1000], price[:1000])
@@ -52,9 +52,9 @@ for ax, values, title in zip(
     image = ax.pcolormesh(side, side, values.reshape(60, 60), vmin=1.5, vmax=6.5, cmap="viridis")
     ax.set(title=title, xlabel="east", aspect="equal")
 axes[0].set_ylabel("north")
-axes[1].plot(*place[:1000].T, ".", color="w", ms=1, alpha=0.6)
+axes[1].plot(*location[:1000].T, ".", color="w", ms=1, alpha=0.6)
 fig.colorbar(image, ax=axes, label="thousands a square metre")
 plt.show()
 
 # %%
-# The dear quarter in the west is found, with its shape, from sales alone.
+# The expensive quarter in the west is found, with its shape, from the sales.

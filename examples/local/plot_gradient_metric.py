@@ -1,15 +1,15 @@
 """
-Irrelevant columns fade
-=======================
+A metric that ignores irrelevant columns
+========================================
 
-Twelve columns, three of which act. Slopes of local models say which, and a metric learned from them
-needs a few rounds to make the other nine disappear.
+The target depends on three of twelve columns. The slopes of local models show which, and a metric
+learned from them shrinks the other nine in a few rounds.
 """
 
 # %%
 # A wave along one diagonal, among noise
 # --------------------------------------
-# The target changes along the sum of the first two columns and, gently, along the third.
+# The target changes along the sum of the first two columns and, slowly, along the third.
 import numpy as np
 
 from vicinal.local import GradientMetric, LocalRegressor
@@ -23,18 +23,18 @@ rounds = range(1, 7)
 metrics = [GradientMetric(r, random_state=0).fit(X[train], y[train]) for r in rounds]
 settings = {"n_neighbors": 40, "alpha": 0.1, "degree": 1}
 plain = LocalRegressor(metric="standardized", **settings).fit(X[train], y[train])
-missed = [1.0 - plain.score(X[test], y[test])]
+unexplained = [1.0 - plain.score(X[test], y[test])]
 for metric in metrics:
     model = LocalRegressor(metric="euclidean", **settings)
     model.fit(metric.transform(X[train]), y[train])
-    missed.append(1.0 - model.score(metric.transform(X[test]), y[test]))
-print("share of the variance missed, by rounds:", np.round(missed, 3))
+    unexplained.append(1.0 - model.score(metric.transform(X[test]), y[test]))
+print("unexplained variance by round:", np.round(unexplained, 3))
 
 # %%
 # What the map has learned
 # ------------------------
 # Left: the length of each column under the map. Middle: the metric itself after six rounds, in
-# which the first two columns have become one direction. Right: the error of fresh rows.
+# which the first two columns have become one direction. Right: the error on new rows.
 import matplotlib.pyplot as plt
 
 fig, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
@@ -48,8 +48,8 @@ P = metrics[-1].components_
 picture = axes[1].imshow(P.T @ P, cmap="RdBu_r", vmin=-abs(P.T @ P).max(), vmax=abs(P.T @ P).max())
 axes[1].set(title="the metric after six rounds", xlabel="column", ylabel="column")
 fig.colorbar(picture, ax=axes[1], shrink=0.85)
-axes[2].plot([0, *rounds], missed, "o-", color="C3")
+axes[2].plot([0, *rounds], unexplained, "o-", color="C3")
 axes[2].axhline(0.01 / np.var(y), color="k", ls=":", label="noise")
-axes[2].set(xlabel="rounds", yscale="log", title="variance missed on fresh rows")
+axes[2].set(xlabel="rounds", yscale="log", title="unexplained variance, new rows")
 axes[2].legend()
 plt.show()

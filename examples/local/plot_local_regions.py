@@ -1,14 +1,14 @@
 """
-Local and global classifiers on the same plane
-==============================================
+Local and global linear classifiers
+===================================
 
-A linear classifier cuts the plane once. The same linear classifier, fitted around every query,
-bends with the data; and the size of its neighbourhood leads from one to the other.
+A linear classifier has one straight boundary. Fitted around every query, it has a boundary that
+follows the data. The size of the neighbourhood leads from one to the other.
 """
 
 # %%
-# Two bent classes
-# ----------------
+# Two curved classes
+# ------------------
 import numpy as np
 
 from vicinal.datasets import make_banana
@@ -52,7 +52,7 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# Every answer of the local models is still that of a straight line, fitted around its query:
+# Every prediction of the local models is that of a linear model, fitted around its query:
 query = X[:1]
 print("slopes at one row:", models["60 neighbours"].local_coef(query).round(2)[0])
-print("from the worth of", models["60 neighbours"].effective_sample_size(query).round()[0], "rows")
+print("effective sample size:", models["60 neighbours"].effective_sample_size(query).round()[0])

@@ -1,10 +1,10 @@
 """
-A smooth curve with honest intervals
-====================================
+A smooth curve with intervals
+=============================
 
-LOESS fits a parabola around every point of a curve. Because the fit is linear in the targets, it
-knows its own noise level: here are the curve, the interval of its true value, the interval of a new
-observation, and what a few robust iterations do about outliers.
+LOESS fits a parabola around every point of a curve. The fit is linear in the targets, which gives
+its noise level. The example shows the curve, confidence intervals of its true value, prediction
+intervals of new observations, and the effect of robust iterations on outliers.
 """
 
 # %%
@@ -27,8 +27,8 @@ robust = LoessRegressor(span=0.35, robust_iterations=4).fit(x[:, None], y)
 # %%
 # Intervals
 # ---------
-# The plain fit is drawn towards the outliers and its noise level swallows them. Fitted on the rows
-# that the robust iterations kept, the same intervals become those of the ordinary rows.
+# Outliers pull the plain fit towards them and enlarge its noise level. Robust iterations identify
+# them; fitted to the other rows, the intervals are those of the ordinary rows.
 kept = np.abs(y - robust.predict(x[:, None])) < 1.2
 clean = LoessRegressor(span=0.35).fit(x[kept, None], y[kept])
 for name, model in (("all rows", plain), ("outliers left out", clean)):
@@ -56,4 +56,4 @@ fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", nco
 plt.show()
 
 # %%
-# The robust curve (red) runs through the ordinary rows although it saw all of them.
+# The robust curve (red) follows the ordinary rows, although it was fitted to all of them.

@@ -3,9 +3,9 @@ The principal curve of a noisy spiral
 =====================================
 
 A curve that is no function of any column cannot be found by regression. It can be found as the
-ridge of a density: every row climbs, but only across the curve, in the direction in which the cloud
-is thin. :class:`~vicinal.local.PrincipalSurface` does that for curves, surfaces and, with no
-direction left out, for the modes.
+ridge of a density: every row moves to higher density, but only across the curve, where the cloud
+is thin. :class:`~vicinal.local.PrincipalSurface` does that for curves and surfaces
+and, in all directions, for the modes.
 """
 
 # %%
@@ -36,7 +36,7 @@ def distance_to_truth(points):
 print(f"bandwidth: {curve.bandwidth_:.2f}")
 print(f"median distance to the true spiral: {np.median(distance_to_truth(X)):.3f} before, ", end="")
 print(f"{np.median(distance_to_truth(curve.surface_)):.3f} after")
-print(f"{curve.converged_.mean():.0%} of the rows arrived, in at most {curve.n_iter_} steps")
+print(f"{curve.converged_.mean():.0%} of the rows converged, in at most {curve.n_iter_} steps")
 
 # %%
 import matplotlib.pyplot as plt
@@ -54,5 +54,5 @@ for ax in axes:
 plt.show()
 
 # %%
-# The red points are the same rows, thinned to a line. The larger the bandwidth, the smoother the
-# line, and the farther it lies on the inner side of the bends.
+# The red points are the same rows, moved to the curve. A larger bandwidth gives a smoother curve,
+# which lies farther on the inner side of the spiral.

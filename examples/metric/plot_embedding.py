@@ -1,11 +1,11 @@
 """
-Near in a learned map
-=====================
+Neighbours in learned coordinates
+=================================
 
 Two of eight columns make a chessboard of classes, and six are noise. Over all columns the nearest
-row is of the wrong class one time in three. A net is trained so that the labels of near rows
-predict: in its coordinates rows of the same field come together, and an answer can still name the
-rows that voted.
+row is of the wrong class one time in three. A neural network is trained so that near rows have
+the same class. In its coordinates rows of the same field are close together, and every prediction
+can list its neighbours.
 """
 
 import matplotlib.pyplot as plt
@@ -22,17 +22,17 @@ train, test = np.arange(1500), np.arange(1500, 2000)
 model = NeuralNeighborsClassifier(n_estimators=1, random_state=0).fit(X[train], y[train])
 
 # %%
-# One nearest neighbour, in the columns and in the map; and the vote of the net itself.
-spaces = {"columns": X, "map": model.transform(X)}
+# Errors of one nearest neighbour, in the columns and in the learned coordinates, and of the model.
+spaces = {"columns": X, "learned coordinates": model.transform(X)}
 for name, Z in spaces.items():
     score = KNeighborsClassifier(1).fit(Z[train], y[train]).score(Z[test], y[test])
-    print(f"nearest neighbour in the {name}: {1 - score:.1%} wrong")
-print(f"vote of all rows in the map: {1 - model.score(X[test], y[test]):.1%} wrong")
+    print(f"nearest neighbour in the {name}: error {1 - score:.1%}")
+print(f"NeuralNeighborsClassifier: error {1 - model.score(X[test], y[test]):.1%}")
 
 # %%
 # How far is the nearest training row of the same class, how far that of the other? Beyond a ratio
 # of 1 the nearest neighbour is wrong. On the right, one test row, the star, and the training rows
-# that speak for its class: they are close in the two columns that matter, wherever they are in the
+# with the most weight: they are close in the two columns that matter, wherever they are in the
 # other six.
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 same = y[test][:, None] == y[train]
@@ -48,7 +48,9 @@ row = test[5]
 voters = model.neighbors(X[[row]], n_neighbors=30)
 for label, colour in ((0, "0.75"), (1, "tab:blue")):
     right.scatter(*X[train][y[train] == label, :2].T, color=colour, s=6, label=f"class {label}")
-right.scatter(*X[voters.indices, :2].T, s=2000 * voters.data, fc="none", ec="black", label="voters")
+right.scatter(
+    *X[voters.indices, :2].T, s=2000 * voters.data, fc="none", ec="black", label="neighbours"
+)
 right.scatter(*X[row, :2], marker="*", s=250, color="tab:orange", edgecolors="black")
 right.set(xlabel="first column", ylabel="second column", title=f"a row of class {y[row]}")
 right.legend(loc="upper right")

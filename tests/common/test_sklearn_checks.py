@@ -83,7 +83,7 @@ def _cases():
     "ignore::sklearn.exceptions.SkipTestWarning",
     "ignore:The least populated class in y has only:UserWarning",
     r"ignore:\d+ neighbourhoods hold fewer rows:sklearn.exceptions.ConvergenceWarning",
-    "ignore:A net still improved after max_iter:sklearn.exceptions.ConvergenceWarning",
+    "ignore:A network still improved after max_iter:sklearn.exceptions.ConvergenceWarning",
 )
 @_cases()
 def test_estimator_keeps_the_contract_of_scikit_learn(estimator, check):

@@ -141,10 +141,10 @@ def test_data_frames_with_names(table):
     [
         ({"metric": "gradient"}, "learned from all rows"),
         ({"metric": PCA()}, "FrozenEstimator"),
-        ({"alpha": "auto"}, "hand in its alpha_"),
-        ({"n_neighbors": 0.3}, "whole number n_neighbors"),
+        ({"alpha": "auto"}, "pass its alpha_"),
+        ({"n_neighbors": 0.3}, "use an integer n_neighbors"),
         ({"n_neighbors": 400}, "exceeds the 170 samples"),
-        ({"robust_iterations": 2}, "residuals of all"),
+        ({"robust_iterations": 2}, "robust_iterations=2 is not supported"),
     ],
 )
 def test_what_needs_all_rows_at_once_is_refused(table, params, match):

@@ -248,11 +248,11 @@ def test_anchors_show_each_stored_model():
     section = found["anchors"]
     assert section.title == "Anchors"
     assert section.values["n_anchors"] == len(model.anchors_.centers)
-    mean = np.dot(column(section, "weight"), column(section, "says"))
+    mean = np.dot(column(section, "weight"), column(section, "prediction"))
     assert_allclose(mean, found.prediction)
     classifier = AnchoredLocalClassifier(10, n_neighbors=30, metric="euclidean", random_state=0)
     found = explain(classifier.fit(X, NAMES), X[3])
-    assert set(column(found["anchors"], "says")) <= set("abc")
+    assert set(column(found["anchors"], "prediction")) <= set("abc")
     assert "coefficients" in found
 
 

@@ -18,7 +18,7 @@ def forest(tmp_path_factory):
     return path, damages(path)
 
 
-@pytest.mark.parametrize("name", ["_members", "_start", "_offsets", "_counts"])
+@pytest.mark.parametrize("name", ["_leaf_rows", "_start", "_offsets", "_counts"])
 @pytest.mark.parametrize("kind", ["shorter", "negative", "of text"])
 def test_leaves_of_a_forest_that_lie_are_refused(forest, name, kind, tmp_path):
     """A compiled loop writes where they point."""

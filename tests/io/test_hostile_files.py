@@ -46,7 +46,7 @@ from vicinal import (
     PrunedTreeClassifier,
     SpacePartitioningClassifier,
 )
-from vicinal._base import n_threads
+from vicinal._base._compat import openmp_threads
 from vicinal.io import ModelFileError, info, load, save
 from vicinal.neighbors import NeighborSearch
 
@@ -491,7 +491,7 @@ def test_labels_of_several_outputs_belong_to_as_many_lists_of_classes(tmp_path):
         (GradientBoostingClassifier(n_estimators=1), "Tree", "feature"),
         (SVC(), "SVC", "_n_support"),
         (KNeighborsClassifier(), "KNeighborsClassifier", "_y"),
-        (LocalClassifier(metric="forest", random_state=0), "ForestIndex", "_members"),
+        (LocalClassifier(metric="forest", random_state=0), "ForestIndex", "_leaf_rows"),
         (LocalClassifier(metric="euclidean", n_neighbors=20), "LocalRows", "y"),
     ],
     ids=lambda part: part if isinstance(part, str) else type(part).__name__,
@@ -594,7 +594,7 @@ def test_processes_and_threads_are_not_chosen_by_a_file(tmp_path):
     assert again[-1].estimators_[0].n_jobs is None
     assert load(save(LocalClassifier(n_jobs=12), tmp_path / "model.vicinal")).n_jobs is None
     clusters = load(save(KMeans(2, n_init=1).fit(X), tmp_path / "model.vicinal"))
-    assert clusters._n_threads == n_threads(None)
+    assert clusters._n_threads == openmp_threads()
 
 
 @pytest.mark.parametrize(

@@ -174,14 +174,14 @@ def test_pickle_round_trip(data):
 
 def test_errors_name_the_remedy(data):
     X, y = data
-    with pytest.raises(ValueError, match="classes must be given at the first call"):
+    with pytest.raises(ValueError, match="first partial_fit needs all labels"):
         WeightedLDA().partial_fit(X, y)
     with pytest.raises(AttributeError, match="partial_fit") as caught:
         WeightedLDA("auto").partial_fit(X, y, classes=np.unique(y))
     assert "use fit" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="'cow', which is not among classes"):
         WeightedLDA().fit(X, y).partial_fit(X[:2], np.array(["ape", "cow"]))
-    with pytest.raises(ValueError, match="differ from those of the first call"):
+    with pytest.raises(ValueError, match="differ from classes_="):
         WeightedLDA().fit(X, y).partial_fit(X, y, classes=["ape", "cow"])
     with pytest.raises(ValueError, match="at least two are needed"):
         WeightedLDA().partial_fit(X, y, classes=["ape"])

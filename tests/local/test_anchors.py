@@ -14,7 +14,7 @@ from vicinal.local import (
     LocalClassifier,
     LocalRegressor,
 )
-from vicinal.local._anchor_search import AnchorPlanes, place_centers
+from vicinal.local._anchor_search import AnchorPlanes, choose_centers
 from vicinal.local._neighborhoods import Localizer, NeighborIndex
 from vicinal.local._rows import Coordinates
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
@@ -41,10 +41,10 @@ def moons():
     return make_moons(600, noise=0.25, random_state=0)
 
 
-def blended(anchors, place, design):
+def blended(anchors, coords, design):
     """The formula in the docstring of ``AnchorPlanes``, query by query."""
     out = []
-    for p, z in zip(place, design, strict=True):
+    for p, z in zip(coords, design, strict=True):
         distance = np.sqrt(((anchors.centers - p) ** 2).sum(axis=1))
         h = np.sort(distance)[anchors.n_blended]
         v = np.maximum(1 - (distance / h) ** 3, 0) ** 3
@@ -83,8 +83,8 @@ def test_formula_holds_in_the_coordinates_of_a_metric(moons):
     X, y = moons
     X = X * [1.0, 50.0]
     model = AnchoredLocalClassifier(30, **{**CLASSIFIER, "metric": "within_class"}).fit(X, y)
-    place = model.coordinates_(X[:50])
-    scores = blended(model.anchors_, place, place)
+    coords = model.coordinates_(X[:50])
+    scores = blended(model.anchors_, coords, coords)
     assert_allclose(model.decision_function(X[:50]), 2 * scores[:, 1] - 1, rtol=1e-9, atol=1e-12)
 
 
@@ -116,11 +116,11 @@ def test_infinite_bandwidth_keeps_one_model(waves):
     assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X), rtol=1e-9)
 
 
-def test_location_columns_place_and_other_columns_speak():
+def test_location_columns_give_distances_and_other_columns_slopes():
     rng = np.random.RandomState(0)
-    place, x = rng.uniform(size=(800, 2)), 10 + rng.normal(size=(800, 1))
-    slope = 1 + place[:, 0] + 2 * place[:, 1]
-    X, y = np.hstack([place, x]), slope * x[:, 0]
+    coords, x = rng.uniform(size=(800, 2)), 10 + rng.normal(size=(800, 1))
+    slope = 1 + coords[:, 0] + 2 * coords[:, 1]
+    X, y = np.hstack([coords, x]), slope * x[:, 0]
     settings = {"location_columns": [0, 1], "n_neighbors": 40, "degree": 1, "alpha": 0.01}
     model = AnchoredLocalRegressor(40, random_state=0, **settings).fit(X, y)
     lazy = LocalRegressor(**settings).fit(X, y)
@@ -172,17 +172,17 @@ def test_anchors_gather_where_classes_mix():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, size=(2000, 2))
     y = (X[:, 0] + 0.2 * rng.normal(size=2000) > 0).astype(np.int64)
-    centers = place_centers(40, X, NeighborIndex(X), Coordinates(), y, None, 0)
-    plain = place_centers(40, X, NeighborIndex(X), Coordinates(), None, None, 0)
+    centers = choose_centers(40, X, NeighborIndex(X), Coordinates(), y, None, 0)
+    plain = choose_centers(40, X, NeighborIndex(X), Coordinates(), None, None, 0)
     mixed = [np.mean(np.abs(c[:, 0]) < 0.3) for c in (centers, plain)]
     assert mixed[0] > 1.5 * mixed[1] > 0.3
 
 
-def test_rows_stand_for_means_where_coordinates_bend():
+def test_rows_replace_means_in_nonlinear_coordinates():
     rng = np.random.RandomState(0)
     X = rng.uniform(0.1, 1, size=(200, 2))
-    bent = Coordinates(transformer=FunctionTransformer(np.log).fit(X))
-    centers = place_centers(10, X, NeighborIndex(bent(X)), bent, None, None, 0)
+    logs = Coordinates(transformer=FunctionTransformer(np.log).fit(X))
+    centers = choose_centers(10, X, NeighborIndex(logs(X)), logs, None, None, 0)
     assert all(np.any(np.all(X == c, axis=1)) for c in centers)
 
 
@@ -196,7 +196,7 @@ def test_repeated_rows_give_fewer_anchors():
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
-def test_every_solver_can_be_stored(moons, loss):
+def test_every_loss_can_be_stored(moons, loss):
     X, y = moons
     names = np.array(["left", "right"])[y]
     lazy = LocalClassifier(loss=loss, **CLASSIFIER).fit(X[:400], names[:400])
@@ -250,7 +250,7 @@ def test_groups_are_held_out_together():
     assert honest > 0.4
 
 
-def test_groups_of_the_rows_drawn_for_the_choice_are_held_out_whole(monkeypatch):
+def test_groups_of_the_rows_sampled_for_the_selection_are_held_out_whole(monkeypatch):
     """Of a large table some rows are held out: those of their groups that are not may not help."""
     monkeypatch.setattr("vicinal.local._anchor_search.MAX_ROWS", 100)
     rng = np.random.RandomState(0)
@@ -313,13 +313,13 @@ def test_impossible_anchors_are_refused(waves):
         AnchoredLocalRegressor(np.zeros((4, 3)), **REGRESSOR).fit(X, y)
     with pytest.raises(TypeError, match="needs dense NumPy rows"):
         AnchoredLocalRegressor(5, **REGRESSOR).fit(sparse.csr_matrix(X), y)
-    with pytest.raises(ValueError, match="leaves but no distances"):
+    with pytest.raises(ValueError, match="has no distances"):
         AnchoredLocalRegressor(5, metric="forest").fit(X, y)
     with pytest.raises(ValueError, match="anchors"):
         AnchoredLocalRegressor(np.full((2, 2), np.nan), **REGRESSOR).fit(X, y)
 
 
-def test_outside_of_a_fixed_bandwidth_the_nearest_anchors_answer(waves):
+def test_outside_of_a_fixed_bandwidth_the_nearest_anchors_predict(waves):
     X, y = waves
     model = AnchoredLocalRegressor(
         50, **{**REGRESSOR, "n_neighbors": "auto", "bandwidth": 0.5}
@@ -341,7 +341,7 @@ def test_centres_may_come_from_an_uncertainty_map(moons):
     assert model.score(X[400:], y[400:]) > lazy.score(X[400:], y[400:]) - 0.03
 
 
-def test_heavy_rows_do_not_ask_for_more_anchors_than_rows():
+def test_heavy_rows_do_not_need_more_anchors_than_rows():
     X = np.random.RandomState(0).normal(size=(40, 2))
     model = AnchoredLocalRegressor(random_state=0).fit(X, X[:, 0], np.arange(1, 41))
     assert len(model.anchors_.centers) <= 40

@@ -261,9 +261,9 @@ def test_unsupported_settings_are_named(to_array, data):
     with pytest.raises(TypeError, match="needs dense NumPy rows"):
         AnchoredLocalRegressor(5).fit(to_array(X), to_array(X[:, 0]))
     three = np.arange(len(X)) % 3
-    with pytest.raises(ValueError, match="estimator as given"):
+    with pytest.raises(ValueError, match="estimator cannot be used"):
         LocalClassifier(LogisticRegression()).fit(to_array(X), three)
-    with pytest.raises(ValueError, match="bandwidth, degree as given"):
+    with pytest.raises(ValueError, match="bandwidth, degree cannot be used"):
         LocalClassifier(bandwidth=1.0, degree=2).fit(to_array(X), to_array(y))
     model = LocalClassifier(n_neighbors=9, alpha=1.0).fit(to_array(X), to_array(y))
     with pytest.raises(ValueError, match="NumPy arrays"):
@@ -273,7 +273,7 @@ def test_unsupported_settings_are_named(to_array, data):
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
-def test_float32_tensors_give_the_float64_answer(loss, rng):
+def test_float32_tensors_give_the_float64_prediction(loss, rng):
     """Classes at the rim of a neighbourhood have tiny weights, which float32 sums would lose."""
     torch = pytest.importorskip("torch")
     centres = rng.normal(size=(12, 6))

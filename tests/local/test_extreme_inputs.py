@@ -1,4 +1,4 @@
-"""Inputs at the edge: the right answer, or one clear error before any work."""
+"""Inputs at the edge: the right prediction, or one clear error before any work."""
 
 import numpy as np
 import pytest
@@ -67,11 +67,11 @@ def test_columns_whose_squares_overflow_are_refused(data, model, scale):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("model", regressors(), ids=repr)
 @pytest.mark.parametrize("scale", [1e-300, 1e-20, 1e100])
-def test_other_scales_have_finite_answers(data, model, scale):
+def test_other_scales_have_finite_predictions(data, model, scale):
     X, y, Q = data
-    answers = model.fit(scale * X, y).predict(scale * Q)
-    assert np.isfinite(answers).all()
-    assert np.abs(answers).max() < 20.0
+    predictions = model.fit(scale * X, y).predict(scale * Q)
+    assert np.isfinite(predictions).all()
+    assert np.abs(predictions).max() < 20.0
 
 
 @pytest.mark.parametrize("weight", [1000.0, 1e6, 0.25])
@@ -88,7 +88,7 @@ def test_a_weight_common_to_all_rows_changes_nothing(data, model, weight):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("model", regressors(), ids=repr)
-def test_one_huge_weight_leaves_finite_answers(data, model):
+def test_one_huge_weight_leaves_finite_predictions(data, model):
     X, y, Q = data
     weights = np.ones(60)
     weights[5] = 1e12
@@ -136,7 +136,7 @@ def test_queries_far_from_all_rows_get_the_mean_of_their_neighbours(data, degree
     assert_allclose(model.predict(far), y[near].mean(), atol=0.5)
 
 
-def test_tied_neighbours_share_the_answer():
+def test_tied_neighbours_share_the_prediction():
     """Every neighbour at the edge of the kernel: their mean, not an empty neighbourhood."""
     X = np.tile([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], (3, 1))
     y = np.arange(12.0)
@@ -200,7 +200,7 @@ def test_sparse_rows_without_an_entry_are_rows_of_zeros():
     assert_allclose(thin.predict_proba(sparse.csr_matrix((2, 3))), expected)
 
 
-def test_queries_beyond_the_precision_of_the_answer_are_refused():
+def test_queries_beyond_the_precision_of_the_prediction_are_refused():
     X = np.random.RandomState(0).normal(size=(40, 2)).astype(np.float32)
     model = LocalRegressor(n_neighbors=10).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="squares of float32 numbers beyond 1e"):

@@ -72,8 +72,8 @@ def test_result_does_not_depend_on_shift_and_scale(rng):
     X = rng.normal(size=(150, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1]
     first = GradientMetric(random_state=0).fit(X, y).transform(X)
-    bent = 5.0 + X * [1.0, 100.0, 0.01]
-    assert_allclose(GradientMetric(random_state=0).fit(bent, y).transform(bent), first, rtol=1e-7,
+    Z = 5.0 + X * [1.0, 100.0, 0.01]
+    assert_allclose(GradientMetric(random_state=0).fit(Z, y).transform(Z), first, rtol=1e-7,
                     atol=1e-9)  # fmt: skip
 
 
@@ -116,8 +116,8 @@ def test_constant_columns_count_for_nothing(rng):
 def test_of_many_rows_some_are_learned_from(rng, monkeypatch):
     X = rng.normal(size=(300, 4))
     y = np.sin(X[:, 0])
-    drawn = np.sort(np.random.RandomState(0).choice(300, 120, replace=False))
-    expected = GradientMetric(random_state=0).fit(X[drawn], y[drawn])
+    sampled = np.sort(np.random.RandomState(0).choice(300, 120, replace=False))
+    expected = GradientMetric(random_state=0).fit(X[sampled], y[sampled])
     monkeypatch.setattr(module, "_MAX_ROWS", 120)
     found = GradientMetric(random_state=0).fit(X, y)
     assert_allclose(found.components_, expected.components_)

@@ -1,4 +1,4 @@
-"""Answers of every candidate to rows that it did not see."""
+"""Predictions of every candidate for rows that it did not see."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def folds_of(n, seed=0):
     return [fold for _, fold in KFold(3, shuffle=True, random_state=seed).split(np.arange(n))]
 
 
-def test_answers_are_those_of_fitted_candidates_left_out(wine, diabetes):
+def test_predictions_are_those_of_fitted_candidates_left_out(wine, diabetes):
     X, y = wine
     found = LocalClassifier(metric="standardized", random_state=0).held_out(X, y)
     assert found.predictions.shape == (len(found.candidates), len(X), 3)
@@ -62,14 +62,14 @@ def test_candidates_name_what_was_left_open(diabetes):
     ]
 
 
-def test_answers_stand_in_the_order_of_the_folds_and_repeat_with_them(wine):
+def test_predictions_are_in_the_order_of_the_folds_and_repeat_with_them(wine):
     X, y = wine
     folds = folds_of(len(X)) + folds_of(len(X), seed=1)
     model = LocalClassifier(metric="standardized", n_neighbors=20, alpha=1.0)
     found = held_out(model, X, y, folds, method="predict_proba")
     np.testing.assert_array_equal(found.rows, np.concatenate(folds))
     once = model.held_out(X, y, rows=np.arange(len(X)), folds=[np.arange(len(X))])
-    # Repetition changes the temperature a little, the order of the answers not at all.
+    # Repetition changes the temperature a little, the order of the predictions not at all.
     np.testing.assert_allclose(found.predictions[0], once.predictions[0][found.rows], atol=1e-3)
 
 
@@ -97,7 +97,7 @@ def test_rounds_are_those_of_the_transformer(diabetes):
     np.testing.assert_allclose(found.predictions[1], again.predictions[0], rtol=1e-5)
 
 
-def test_forest_asks_trees_that_did_not_draw_the_row(wine):
+def test_forest_uses_trees_that_did_not_sample_the_row(wine):
     X, y = wine
     model = LocalClassifier(metric="forest", random_state=0)
     found = model.held_out(X, y)
@@ -105,7 +105,7 @@ def test_forest_asks_trees_that_did_not_draw_the_row(wine):
     np.testing.assert_allclose(found.predictions[0], fitted.leave_one_out()[found.rows], atol=1e-4)
 
 
-def test_groups_leave_together_and_class_weights_reach_the_answers(wine):
+def test_groups_leave_together_and_class_weights_reach_the_predictions(wine):
     X, y = wine
     twice, labels = np.repeat(X, 2, axis=0), np.repeat(y, 2)
     model = LocalClassifier(metric="standardized", n_neighbors=10, degree=0)
@@ -124,20 +124,20 @@ def test_estimators_handed_in_are_held_out_by_folds(wine, weighted):
     weights = 1.0 + (np.arange(len(X)) % 3) if weighted else None
     model = LocalClassifier(GaussianNB(), n_neighbors=60)
     folds = [np.arange(start, len(X), 2) for start in (0, 1)]
-    asked = np.arange(0, len(X), 9)
-    found = model.held_out(X, y, folds=folds, rows=asked, sample_weight=weights)
+    wanted = np.arange(0, len(X), 9)
+    found = model.held_out(X, y, folds=folds, rows=wanted, sample_weight=weights)
     assert found.candidates == [{}]
-    assert sorted(found.rows) == asked.tolist()
+    assert sorted(found.rows) == wanted.tolist()
     for fold in folds:
         train = np.setdiff1d(np.arange(len(X)), fold)
         some = None if weights is None else weights[train]
-        answered = np.isin(found.rows, fold)
-        said = clone(model).fit(X[train], y[train], some).predict_proba(X[found.rows[answered]])
-        np.testing.assert_allclose(found.predictions[0, answered], said)
+        of_fold = np.isin(found.rows, fold)
+        expected = clone(model).fit(X[train], y[train], some).predict_proba(X[found.rows[of_fold]])
+        np.testing.assert_allclose(found.predictions[0, of_fold], expected)
     assert model.held_out(X, y).predictions.shape == (1, len(X), 3)
 
 
-def test_what_cannot_be_answered_says_so(wine):
+def test_what_cannot_be_predicted_is_an_error(wine):
     X, y = wine
     weights = np.ones(len(X))
     weights[3] = 0.0
@@ -156,9 +156,9 @@ def test_a_candidate_is_fitted_from_what_was_learned(rng, model, metric):
     c = len(found.candidates) // 2
     shared = found.fitted(c)
     again = clone(pipeline).set_params(**found.candidates[c]).fit(X, y)
-    answer = "decision_function" if model is LocalClassifier else "predict"
+    method = "decision_function" if model is LocalClassifier else "predict"
     np.testing.assert_allclose(
-        getattr(shared, answer)(X[:9]), getattr(again, answer)(X[:9]), atol=1e-12
+        getattr(shared, method)(X[:9]), getattr(again, method)(X[:9]), atol=1e-12
     )
     assert shared[-1].get_params().keys() == again[-1].get_params().keys()
     assert shared[-1].n_features_in_ == 3
@@ -166,7 +166,7 @@ def test_a_candidate_is_fitted_from_what_was_learned(rng, model, metric):
         assert 0.5 < shared[-1].temperature_ / again[-1].temperature_ < 2.0
 
 
-def test_models_that_store_anchors_are_fitted_anew(rng):
+def test_models_that_store_anchors_are_fitted_again(rng):
     X = rng.normal(size=(60, 2))
     found = AnchoredLocalRegressor().held_out(X, X[:, 0])
     assert found.fitted is None

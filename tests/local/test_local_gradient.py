@@ -110,7 +110,7 @@ def test_weights_held_fixed_give_the_slopes_of_the_local_model(moons):
     assert_allclose(slopes, model.local_coef(X[:9]), atol=1e-5)
 
 
-def test_gradient_is_zero_where_one_class_speaks(moons):
+def test_gradient_is_zero_where_one_class_is_near(moons):
     X, y = moons
     model = local(alpha=1.0, n_neighbors=5).fit(X, y)
     values, gradients = model.decision_function_and_gradient(X[:1])

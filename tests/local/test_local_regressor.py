@@ -61,8 +61,9 @@ def test_equals_the_textbook_system(data, alpha_scale):
         w = tricube_weights(X, q, 20)
         mean = w @ (X - q) / w.sum()
         trace = w @ ((X - q - mean) ** 2).sum(axis=1)
-        alpha = 0.5 * trace / 3 if alpha_scale == "relative" else 0.5
-        coefficients = dense_ridge(X, y, w, q, alpha)
+        coefficients = dense_ridge(
+            X, y, w, q, 0.5 * trace / 3 if alpha_scale == "relative" else 0.5
+        )
         assert_allclose(value, coefficients[0], rtol=1e-9)
         assert_allclose(slope, coefficients[1:], rtol=1e-8, atol=1e-10)
 
@@ -75,7 +76,7 @@ def test_fast_path_equals_the_general_path(rng, n_features, kernel):
     fast = fixed(estimator=Ridge(alpha=0.7), alpha="auto", kernel=kernel).fit(X, y)
     slow = fixed(estimator=OtherRidge(alpha=0.7), alpha="auto", kernel=kernel).fit(X, y)
     assert fast.local_coef(Q).shape == Q.shape
-    with pytest.raises(ValueError, match="black box"):
+    with pytest.raises(ValueError, match="built-in local model"):
         slow.local_coef(Q)
     assert_allclose(fast.predict(Q), slow.predict(Q), rtol=1e-8)
 
@@ -227,7 +228,7 @@ def test_too_little_weight_is_an_error(data):
         fixed().fit(X, y, sample_weight=weights)
 
 
-def test_auto_never_asks_for_more_neighbours_than_rows(rng):
+def test_auto_never_selects_more_neighbours_than_rows(rng):
     for n in (2, 3, 5):
         model = LocalRegressor().fit(rng.normal(size=(n, 2)), np.arange(n, dtype=float))
         assert model.n_neighbors_ < n
@@ -287,20 +288,20 @@ def test_outside_a_fixed_bandwidth(data):
     X, y, _ = data
     far = np.array([[50.0, 0.0, 0.0]])
 
-    def answer(outside):
+    def predict(outside):
         model = fixed(n_neighbors="auto", bandwidth=1.0, outside=outside)
         return model.fit(X, y).predict(far)
 
     nearest = fixed(n_neighbors=4).fit(X, y).predict(far)
-    assert_allclose(answer("nearest"), nearest)
-    assert np.isnan(answer("nan"))
-    assert_allclose(answer("prior"), y.mean())
+    assert_allclose(predict("nearest"), nearest)
+    assert np.isnan(predict("nan"))
+    assert_allclose(predict("prior"), y.mean())
     with pytest.raises(ValueError, match="1 of 1 queries have no sample within bandwidth=1.0"):
-        answer("raise")
+        predict("raise")
 
 
 def test_standard_errors_where_no_row_is_near(data):
-    """The mean of all rows has the error of a mean; nobody's answer has none."""
+    """The mean of all rows has the error of a mean; a missing prediction has none."""
     X, y, _ = data
     far = np.array([[50.0, 0.0, 0.0]])
     rule = {"n_neighbors": "auto", "bandwidth": 1.0}
@@ -432,10 +433,15 @@ def test_metrics_of_scikit_learn(data, metric):
 
 
 def test_geographically_weighted_regression_equals_a_dense_reference(rng):
-    place = rng.uniform(0, 1, size=(150, 2))
+    location = rng.uniform(0, 1, size=(150, 2))
     Z = rng.normal(size=(150, 2))
-    y = 1 + place[:, 0] * Z[:, 0] + np.sin(3 * place[:, 1]) * Z[:, 1] + 0.1 * rng.normal(size=150)
-    X = np.column_stack([place, Z])
+    y = (
+        1
+        + location[:, 0] * Z[:, 0]
+        + np.sin(3 * location[:, 1]) * Z[:, 1]
+        + 0.1 * rng.normal(size=150)
+    )
+    X = np.column_stack([location, Z])
     model = LocalRegressor(
         location_columns=[0, 1],
         bandwidth=0.3,
@@ -447,7 +453,7 @@ def test_geographically_weighted_regression_equals_a_dense_reference(rng):
     values, slopes = model.predict(X[:10]), model.local_coef(X[:10])
     assert_array_equal(slopes[:, :2], 0.0)
     for i in range(10):
-        w = np.exp(-0.5 * ((place - place[i]) ** 2).sum(axis=1) / 0.09)
+        w = np.exp(-0.5 * ((location - location[i]) ** 2).sum(axis=1) / 0.09)
         D = np.column_stack([np.ones(150), Z])
         b = np.linalg.solve(D.T @ (w[:, None] * D), D.T @ (w * y))
         assert_allclose(values[i], b @ np.append(1, Z[i]), rtol=1e-6)
@@ -464,7 +470,7 @@ def test_location_columns_by_name_and_their_errors(data):
         fixed(location_columns=["w"]).fit(frame, y)
     with pytest.raises(ValueError, match=r"names \['u'\], but X has no names; give numbers"):
         fixed(location_columns=["u"]).fit(X, y)
-    with pytest.raises(ValueError, match="leave at least one column"):
+    with pytest.raises(ValueError, match="at least one and not all of the 3 columns"):
         fixed(location_columns=[0, 1, 2]).fit(X, y)
 
 
@@ -616,11 +622,11 @@ def test_partial_fit_equals_fit_on_all_rows(data, parameters):
 def test_the_unit_of_equal_weights_does_not_matter_to_rows_added_later(data):
     X, y, Q = data
     later = np.random.RandomState(0).randint(1, 4, len(y) - 50).astype(float)
-    answers = []
+    predictions = []
     for unit, begin in product((None, 1.0, 8.0), ("fit", "partial_fit")):
         model = fixed()
         getattr(model, begin)(X[:50], y[:50], None if unit is None else np.full(50, unit))
         model.partial_fit(X[50:], y[50:], sample_weight=(unit or 1.0) * later)
-        answers.append(model.predict(Q))
-    for answer in answers[1:]:
-        assert_array_equal(answer, answers[0])
+        predictions.append(model.predict(Q))
+    for other in predictions[1:]:
+        assert_array_equal(other, predictions[0])

@@ -90,10 +90,10 @@ def test_sorted_windows_equal_search_and_qr(rng, degree, rule):
     y = np.column_stack([np.sin(x.ravel()), rng.normal(size=120)])
     q = np.concatenate([x[:30], rng.uniform(-0.2, 3.2, size=(30, 1))])
     model = LocalRegressor(n_neighbors=rule, degree=degree, alpha=0.0, metric="euclidean").fit(x, y)
-    values, norms = model._model.answers_and_norms(q)
+    values, norms = model._model.predictions_and_norms(q)
     assert isinstance(model._model, LineFit)
     general = LocalFit(**model._model.__getstate__())
-    expected, expected_norms = general.answers_and_norms(q)
+    expected, expected_norms = general.predictions_and_norms(q)
     assert_allclose(values, expected, atol=1e-8)
     assert_allclose(norms, expected_norms, rtol=1e-7)
 
@@ -129,7 +129,7 @@ def test_interpolation_fits_directly_outside_the_nodes(rng):
 
 def test_interpolation_needs_one_or_two_columns(rng):
     X, y = noisy(rng, 50, 3)
-    with pytest.raises(ValueError, match="one or two columns, X has 3"):
+    with pytest.raises(ValueError, match="one or two columns, and X has 3"):
         LoessRegressor(surface="interpolate").fit(X, y)
 
 

@@ -27,13 +27,13 @@ def test_a_metric_that_does_not_exist_is_refused_by_the_model_before_any_work(mo
         model(metric="euclidian").fit(np.eye(9), np.arange(9.0))
 
 
-def test_normal_scores_do_not_care_about_monotone_bends(rng):
+def test_normal_scores_do_not_depend_on_monotone_maps(rng):
     X = rng.normal(size=(60, 3))
     y = X[:, 0] + np.sin(X[:, 1])
     model = LocalRegressor(metric="ranked", n_neighbors=30, alpha=0.1, degree=1)
     plain = model.fit(X, y).predict(X)
-    bent = model.fit(np.exp(3 * X), y).predict(np.exp(3 * X))
-    assert_allclose(bent, plain, rtol=1e-6)
+    mapped = model.fit(np.exp(3 * X), y).predict(np.exp(3 * X))
+    assert_allclose(mapped, plain, rtol=1e-6)
 
 
 def test_slopes_through_normal_scores_match_differences(rng):
@@ -59,7 +59,7 @@ def test_forest_weights_reproduce_the_forest():
     assert_allclose(means, index.forest.predict(X), rtol=1e-10)
 
 
-def test_rows_left_out_ask_trees_grown_without_them():
+def test_rows_left_out_use_trees_grown_without_them():
     X, y = make_friedman1(120, random_state=0)
     index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)
     found = index.neighborhoods(index.leaves_of(X), index.out_of_bag, 120)
@@ -79,11 +79,11 @@ def test_added_rows_lie_in_the_leaves_of_every_tree():
     assert index.n_grown == 80
     more = index.extended(X[80:], np.full(40, 2.0))
     found = more.neighborhoods(more.leaves_of(X[:3]), None, 120)
-    drawn = [np.bincount(rows, minlength=80) for rows in index.forest.estimators_samples_]
-    drawn = [np.concatenate([counts, np.full(40, 2.0)]) for counts in drawn]
+    sampled = [np.bincount(rows, minlength=80) for rows in index.forest.estimators_samples_]
+    sampled = [np.concatenate([counts, np.full(40, 2.0)]) for counts in sampled]
     leaves = index.forest.apply(X)
     for i in range(3):
-        shares = [c * (leaves[:, t] == leaves[i, t]) for t, c in enumerate(drawn)]
+        shares = [c * (leaves[:, t] == leaves[i, t]) for t, c in enumerate(sampled)]
         expected = np.mean([share / share.sum() for share in shares], axis=0)
         entries = slice(found.indptr[i], found.indptr[i + 1])
         got = np.zeros(120)
@@ -92,33 +92,33 @@ def test_added_rows_lie_in_the_leaves_of_every_tree():
 
 
 def test_trees_of_many_rows_draw_some_of_them(monkeypatch):
-    monkeypatch.setattr(forest_rows, "_MAX_DRAWN", 30)
+    monkeypatch.setattr(forest_rows, "_MAX_TREE_ROWS", 30)
     X, y = make_friedman1(120, random_state=0)
     index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)
-    drawn = [np.unique(rows) for rows in index.forest.estimators_samples_]
-    assert max(map(len, drawn)) <= 30
-    for t, rows in enumerate(drawn):
+    sampled = [np.unique(rows) for rows in index.forest.estimators_samples_]
+    assert max(map(len, sampled)) <= 30
+    for t, rows in enumerate(sampled):
         assert_array_equal(np.flatnonzero(~index.out_of_bag[:, t]), rows)
     found = index.neighborhoods(index.leaves_of(X), None, 120)
     rows = np.repeat(np.arange(120), found.sizes())
     means = np.bincount(rows, found.weights * y[found.indices], minlength=120)
     assert_allclose(means, index.forest.predict(X), rtol=1e-10)
-    # A further row counts as much as a mean row: it is drawn a quarter of a time.
+    # A further row counts as much as a mean row: a quarter of a row.
     more = index.extended(X[:1], np.ones(1))
-    assert_allclose(more._counts[more._members == 120], 0.25)
+    assert_allclose(more._counts[more._leaf_rows == 120], 0.25)
 
 
 def test_the_unit_of_weights_does_not_matter_to_rows_added_to_a_forest():
     X, y = make_friedman1(160, random_state=0)
     weights = np.random.RandomState(0).uniform(1.0, 3.0, 160)
-    answers = []
+    predictions = []
     for unit in (1.0, 10.0):
         model = LocalRegressor(metric="forest", n_neighbors=40, alpha=1.0, random_state=0)
         model.fit(X[:80], y[:80], sample_weight=unit * weights[:80])
         for part in (slice(80, 120), slice(120, 160)):
             model.partial_fit(X[part], y[part], sample_weight=unit * weights[part])
-        answers.append(model.predict(X[:20]))
-    assert_allclose(answers[1], answers[0], rtol=1e-8)
+        predictions.append(model.predict(X[:20]))
+    assert_allclose(predictions[1], predictions[0], rtol=1e-8)
 
 
 def test_irrelevant_columns_fade():
@@ -126,10 +126,10 @@ def test_irrelevant_columns_fade():
     X = rng.uniform(-1, 1, size=(600, 12))
     y = np.sin(3.0 * X[:, 0]) * X[:, 1]
     plain = LocalRegressor(random_state=0).fit(X, y)
-    bent = LocalRegressor(metric="gradient", random_state=0).fit(X, y)
-    assert bent.loo_score_ < 0.3 * plain.loo_score_
-    assert isinstance(bent.metric_, GradientMetric)
-    assert bent.metric_.n_rounds > 1
+    learned = LocalRegressor(metric="gradient", random_state=0).fit(X, y)
+    assert learned.loo_score_ < 0.3 * plain.loo_score_
+    assert isinstance(learned.metric_, GradientMetric)
+    assert learned.metric_.n_rounds > 1
 
 
 def test_groups_stay_together():

@@ -179,7 +179,7 @@ def test_automatic_bandwidth_is_near_the_noise():
     assert 0.1 < PrincipalSurface().fit(X).bandwidth_ < 0.5
 
 
-def test_rows_that_do_not_arrive_are_told(ring):
+def test_rows_that_do_not_converge_are_warned_of(ring):
     with pytest.warns(ConvergenceWarning, match="of 1200 rows did not reach the surface in 2"):
         model = PrincipalSurface(bandwidth=0.35, max_iter=2).fit(ring)
     assert not model.converged_.all()
@@ -191,7 +191,7 @@ def test_rows_that_do_not_arrive_are_told(ring):
 def test_bad_input_is_refused(ring):
     with pytest.raises(ValueError, match="n_components=2 must be below"):
         PrincipalSurface(2).fit(ring)
-    with pytest.raises(ValueError, match="all of them are equal"):
+    with pytest.raises(ValueError, match="all rows are equal"):
         PrincipalSurface().fit(np.ones((5, 2)))
     with pytest.raises(ValueError, match="at least one non-zero"):
         PrincipalSurface(bandwidth=1.0).fit(ring, sample_weight=np.zeros(len(ring)))

@@ -17,7 +17,7 @@ def friedman():
     return make_friedman1(400, 12, noise=0.5, random_state=0)
 
 
-def missed(model, X, y):
+def unexplained(model, X, y):
     return np.mean((model.predict(X) - y) ** 2) / np.var(y)
 
 
@@ -25,16 +25,16 @@ def test_rounds_find_the_columns_that_act_and_halve_the_error(friedman):
     X, y = friedman
     plain = GradientKernelRegressor(n_rounds=0).fit(X[:200], y[:200])
     model = GradientKernelRegressor().fit(X[:200], y[:200])
-    assert missed(model, X[200:], y[200:]) < 0.5 * missed(plain, X[200:], y[200:])
+    assert unexplained(model, X[200:], y[200:]) < 0.5 * unexplained(plain, X[200:], y[200:])
     assert model.feature_importances_[5:].max() < 0.02
     assert_allclose(model.feature_importances_.sum(), 1.0)
 
 
-def test_leave_one_out_tells_the_error_to_come(friedman):
+def test_leave_one_out_estimates_the_error(friedman):
     X, y = friedman
     model = GradientKernelRegressor(metric="diagonal").fit(X[:200], y[:200])
-    told = np.mean((model.loo_prediction_ - y[:200]) ** 2) / np.var(y[:200])
-    assert 0.6 < told / missed(model, X[200:], y[200:]) < 1.4
+    estimated = np.mean((model.loo_prediction_ - y[:200]) ** 2) / np.var(y[:200])
+    assert 0.6 < estimated / unexplained(model, X[200:], y[200:]) < 1.4
 
 
 def test_turned_columns_need_the_full_metric():
@@ -42,7 +42,7 @@ def test_turned_columns_need_the_full_metric():
     X = rng.normal(size=(300, 8))
     y = np.sin(2 * (X @ np.ones(8)) / np.sqrt(8))
     errors = {
-        metric: missed(
+        metric: unexplained(
             GradientKernelRegressor(metric=metric).fit(X[:150], y[:150]), X[150:], y[150:]
         )
         for metric in ("diagonal", "full", "auto")
@@ -66,11 +66,11 @@ def test_a_full_metric_has_to_pay_for_its_numbers():
     # Nothing is turned here; leave-one-out alone prefers the metric that has seen more of the rows.
     X, y = make_friedman1(100, 8, noise=1.0, random_state=0)
     models = {m: GradientKernelRegressor(metric=m).fit(X, y) for m in ("diagonal", "full", "auto")}
-    told = {m: np.mean((model.loo_prediction_ - y) ** 2) for m, model in models.items()}
-    assert told["full"] < told["diagonal"] == told["auto"]
+    estimated = {m: np.mean((model.loo_prediction_ - y) ** 2) for m, model in models.items()}
+    assert estimated["full"] < estimated["diagonal"] == estimated["auto"]
 
 
-def test_slopes_are_differences_of_the_answers(friedman):
+def test_slopes_are_differences_of_the_predictions(friedman):
     X, y = friedman
     model = GradientKernelRegressor(n_rounds=2).fit(X[:150], np.stack([y, y**2], axis=1)[:150])
     Q, slopes = X[200:203], model.local_coef(X[200:203])
@@ -91,7 +91,7 @@ def test_slopes_of_log_probabilities_are_differences():
         assert_allclose(slopes[:, :, k], (up - down) / 2e-5, rtol=1e-4, atol=1e-5)
 
 
-def test_classes_are_told_apart_like_by_a_support_vector_machine():
+def test_classes_are_separated_like_by_a_support_vector_machine():
     X, y = load_iris(return_X_y=True)
     model = GradientKernelClassifier().fit(X[::2], y[::2])
     machine = SVC(C=10.0).fit(X[::2], y[::2])
@@ -100,7 +100,7 @@ def test_classes_are_told_apart_like_by_a_support_vector_machine():
     assert np.mean(model.loo_proba_.argmax(axis=1) == y[::2]) > 0.9
 
 
-def test_balanced_classes_speak_for_the_rare_one():
+def test_balanced_classes_favour_the_rare_one():
     rng = np.random.RandomState(0)
     X = np.r_[rng.normal(size=(200, 2)), rng.normal(size=(20, 2)) + 1.0]
     y = np.r_[np.zeros(200, int), np.ones(20, int)]
@@ -116,21 +116,21 @@ def test_blocks_are_blended_without_a_jump(friedman):
     assert len(model.blocks_) >= 3
     assert max(len(block["rows"]) for block in model.blocks_) <= 120
     whole = GradientKernelRegressor(n_rounds=2).fit(X[:300], y[:300])
-    assert missed(model, X[300:], y[300:]) < 2.0 * missed(whole, X[300:], y[300:]) + 0.05
-    told = np.mean((model.loo_prediction_ - y[:300]) ** 2) / np.var(y[:300])
-    assert told < 0.3
+    assert unexplained(model, X[300:], y[300:]) < 2.0 * unexplained(whole, X[300:], y[300:]) + 0.05
+    estimated = np.mean((model.loo_prediction_ - y[:300]) ** 2) / np.var(y[:300])
+    assert estimated < 0.3
     line = X[0] + np.linspace(0, 1, 2000)[:, None] * (X[7] - X[0])
     jumps = np.abs(np.diff(model.predict(line)))
     assert jumps.max() < 0.02 * np.ptp(y)
 
 
-def test_rows_that_cannot_be_cut_are_drawn():
+def test_rows_that_cannot_be_split_are_sampled():
     X = np.zeros((60, 2))
     y = np.arange(60.0)
     model = GradientKernelRegressor(max_block_size=20, random_state=0).fit(X, y)
     assert len(model.blocks_) == 1
     assert_allclose(model.predict(X[:2]), y[model.blocks_[0]["rows"]].mean())
-    # The rows that were not drawn are answered by a model that has not seen them.
+    # The other rows are predicted by a model that has not seen them.
     unseen = np.setdiff1d(np.arange(60), model.blocks_[0]["rows"])
     assert_allclose(model.loo_prediction_[unseen], model.predict(X[unseen]))
 
@@ -145,7 +145,7 @@ def test_two_rows_constant_columns_and_more_columns_than_rows(kernel):
         assert np.isfinite(model.local_coef(X)).all()
 
 
-def test_a_constant_target_is_answered_as_it_is(friedman):
+def test_a_constant_target_is_predicted_exactly(friedman):
     X, _ = friedman
     model = GradientKernelRegressor().fit(X[:30], np.full(30, 7.0))
     assert_allclose(model.predict(X[30:]), 7.0)
@@ -153,25 +153,25 @@ def test_a_constant_target_is_answered_as_it_is(friedman):
 
 def test_penalties_must_be_positive(friedman):
     X, y = friedman
-    with pytest.raises(ValueError, match="positive penalties"):
+    with pytest.raises(ValueError, match="list of positive numbers"):
         GradientKernelRegressor(alphas=[0.0, 1.0]).fit(X, y)
 
 
-def test_halves_answer_rows_that_metric_and_ridge_have_not_seen():
+def test_halves_predict_rows_that_metric_and_ridge_have_not_seen():
     X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
     folds = np.array_split(np.random.RandomState(1).permutation(300), 5)
     model = GradientKernelRegressor(metric="diagonal", random_state=0)
-    told = model.held_out(X, y, folds=folds)
-    assert_array_equal(told.rows, np.concatenate(folds))
+    estimated = model.held_out(X, y, folds=folds)
+    assert_array_equal(estimated.rows, np.concatenate(folds))
     fresh, truth = make_friedman1(2000, 8, noise=1.0, random_state=1)
     error = np.mean((model.fit(X, y).predict(fresh) - truth) ** 2)
-    assert np.mean((told.predictions[0, :, 0] - y[told.rows]) ** 2) == pytest.approx(
+    assert np.mean((estimated.predictions[0, :, 0] - y[estimated.rows]) ** 2) == pytest.approx(
         error, rel=0.25
     )
-    # Its own target moves the answer to a row by the mean and scale of all targets alone.
+    # Its own target changes the prediction of a row by the mean and scale of all targets alone.
     y[7] += 1e-3
-    moved = abs(model.held_out(X, y, folds=folds).predictions - told.predictions)[0, :, 0]
-    assert moved[told.rows == 7] < 2e-5 < moved.max()
+    moved = abs(model.held_out(X, y, folds=folds).predictions - estimated.predictions)[0, :, 0]
+    assert moved[estimated.rows == 7] < 2e-5 < moved.max()
 
 
 def test_noise_is_not_learned_by_halves():
@@ -179,13 +179,13 @@ def test_noise_is_not_learned_by_halves():
     errors = []
     for _ in range(5):
         X, y = rng.normal(size=(200, 10)), rng.normal(size=200)
-        told = GradientKernelRegressor(random_state=0).held_out(X, y, folds=[np.arange(200)])
-        errors.append(np.mean((told.predictions[0, :, 0] - y) ** 2) / y.var())
+        estimated = GradientKernelRegressor(random_state=0).held_out(X, y, folds=[np.arange(200)])
+        errors.append(np.mean((estimated.predictions[0, :, 0] - y) ** 2) / y.var())
     assert np.mean(errors) > 0.99
 
 
 @pytest.mark.parametrize("reason", ["groups", "zero weights", "blocks"])
-def test_folds_answer_where_halves_cannot(reason):
+def test_folds_predict_where_halves_cannot(reason):
     X, y = make_friedman1(60, 5, random_state=0)
     folds = np.array_split(np.arange(60), 3)
     model = GradientKernelRegressor(n_rounds=1, max_block_size=50 if reason == "blocks" else 5000)
@@ -194,10 +194,12 @@ def test_folds_answer_where_halves_cannot(reason):
         weights[3] = 0.0
     groups = np.arange(60) // 2 if reason == "groups" else None
     model.set_params(random_state=0)
-    told = model.held_out(X, y, folds=folds, sample_weight=weights, groups=groups, rows=folds[1])
+    estimated = model.held_out(
+        X, y, folds=folds, sample_weight=weights, groups=groups, rows=folds[1]
+    )
     outside = np.concatenate([folds[0], folds[2]])
     expected = clone(model).fit(X[outside], y[outside], weights[outside]).predict(X[folds[1]])
-    assert_allclose(told.predictions[0, :, 0], expected)
+    assert_allclose(estimated.predictions[0, :, 0], expected)
 
 
 def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
@@ -208,7 +210,7 @@ def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
     model = clone(whole).fit(X[:300], y[:300])
     (block,) = model.blocks_
     assert block["mapped"].shape == (300, 12)
-    assert missed(model, X[300:], y[300:]) < 1.5 * missed(whole, X[300:], y[300:])
+    assert unexplained(model, X[300:], y[300:]) < 1.5 * unexplained(whole, X[300:], y[300:])
     assert np.mean((model.loo_prediction_ - y[:300]) ** 2) < 1.0  # noise has 0.25
 
 

@@ -1,4 +1,4 @@
-"""Neural neighbours: what they learn, what they say of an answer, and what must hold."""
+"""Neural neighbours: what they learn, explanations and invariants."""
 
 import copy
 
@@ -50,7 +50,7 @@ def test_the_target_is_followed(regressor):
     assert regressor.score(Q, z) > 0.75
 
 
-def test_the_answer_is_the_mean_of_the_neighbors(regressor, classifier):
+def test_the_prediction_is_the_mean_of_the_neighbors(regressor, classifier):
     Q, _ = waves(7, seed=2)
     _, y = waves(400)
     weights = regressor.neighbors(Q, 400)
@@ -64,7 +64,7 @@ def test_the_answer_is_the_mean_of_the_neighbors(regressor, classifier):
     assert_array_equal(few.indices.reshape(7, 3), weights.indices.reshape(7, 400)[:, :3])
 
 
-def test_slopes_are_differences_of_the_answers(regressor, classifier):
+def test_slopes_are_differences_of_the_predictions(regressor, classifier):
     Q, _ = waves(6, seed=3)
     slopes, by_class = regressor.local_coef(Q), classifier.local_coef(Q)
     for k in range(5):
@@ -110,13 +110,13 @@ def test_new_voters_are_heard_without_training(regressor):
 
 def test_unknown_classes_cannot_be_added(classifier):
     Q, _ = waves(2, seed=5)
-    with pytest.raises(ValueError, match=r"no rows of: \['sideways'\]"):
+    with pytest.raises(ValueError, match=r"classes \['sideways'\]"):
         classifier.partial_fit(Q, ["up", "sideways"])
-    with pytest.raises(ValueError, match="no rows of"):
+    with pytest.raises(ValueError, match="not trained on"):
         NeuralNeighborsClassifier().partial_fit(Q, ["up", "down"], classes=["a", "down", "up"])
 
 
-def test_weights_and_class_weights_move_the_answer():
+def test_weights_and_class_weights_change_the_prediction():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(200, 2))
     y = (rng.uniform(size=200) < 0.1).astype(int)
@@ -158,7 +158,7 @@ def test_constant_columns_and_more_columns_than_rows():
         assert np.isfinite(model.local_coef(X)).all()
 
 
-def test_a_constant_target_is_answered_as_it_is():
+def test_a_constant_target_is_predicted_exactly():
     X, _ = waves(50)
     model = NeuralNeighborsRegressor(**QUICK).fit(X, np.full(50, 7.0))
     assert_allclose(model.predict(X), 7.0)
@@ -191,7 +191,7 @@ def test_an_interrupt_in_one_thread_ends_the_others(monkeypatch):
     assert len(epochs) < 100
 
 
-def test_torch_tensors_are_trained_to_the_same_answers():
+def test_torch_tensors_are_trained_to_the_same_predictions():
     torch = pytest.importorskip("torch")
     X, y = waves(300)
     X, y = X.astype(np.float32), y.astype(np.float32)
@@ -201,9 +201,9 @@ def test_torch_tensors_are_trained_to_the_same_answers():
         host = NeuralNeighborsRegressor(**settings).fit(X, y)
     with pytest.warns(ConvergenceWarning):
         device = NeuralNeighborsRegressor(**settings).fit(torch.tensor(X), torch.tensor(y))
-    answers = device.predict(torch.tensor(Q, dtype=torch.float32))
-    assert isinstance(answers, torch.Tensor)
-    assert_allclose(answers.numpy(), host.predict(Q), atol=2e-2)
+    predictions = device.predict(torch.tensor(Q, dtype=torch.float32))
+    assert isinstance(predictions, torch.Tensor)
+    assert_allclose(predictions.numpy(), host.predict(Q), atol=2e-2)
     for name in ("transform", "local_coef"):
         assert isinstance(getattr(device, name)(torch.tensor(Q, dtype=torch.float32)), torch.Tensor)
     weights = device.neighbors(torch.tensor(Q, dtype=torch.float32), 3)
@@ -233,12 +233,12 @@ def test_an_explanation_names_the_rows_that_voted(regressor, classifier):
 
 
 def test_one_row_that_counts_cannot_be_held_out():
-    with pytest.raises(ValueError, match="n_samples=1 row of positive weight"):
+    with pytest.raises(ValueError, match="two rows of positive weight, but got 1"):
         NeuralNeighborsRegressor().fit([[0.0], [1.0]], [0.0, 1.0], [1.0, 0.0])
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers"])
-def test_held_out_answers_are_those_of_models_fitted_outside_each_fold(kind):
+def test_held_out_predictions_are_those_of_models_fitted_outside_each_fold(kind):
     half = np.random.RandomState(0).normal(size=(60, 3))
     # Every row twice, once in each fold: columns have one order, whichever fold is left out.
     X = np.vstack([half, half])
@@ -251,12 +251,12 @@ def test_held_out_answers_are_those_of_models_fitted_outside_each_fold(kind):
     found = model.held_out(X, y, folds=folds, rows=np.arange(30, 90))
     assert found.candidates == [{}]
     assert_array_equal(found.rows, np.arange(30, 90))
-    for fold, answers in zip(folds, np.split(found.predictions[0], 2), strict=True):
+    for fold, predictions in zip(folds, np.split(found.predictions[0], 2), strict=True):
         outside = np.setdiff1d(np.arange(120), fold)
         alone = clone(model).fit(X[outside], y[outside])
         own = X[np.intersect1d(fold, found.rows)]
-        said = alone.predict_proba(own) if kind == "labels" else alone.predict(own)[:, None]
-        assert_allclose(answers, said, atol=1e-5)
+        expected = alone.predict_proba(own) if kind == "labels" else alone.predict(own)[:, None]
+        assert_allclose(predictions, expected, atol=1e-5)
     assert not hasattr(model, "nets_")
 
 

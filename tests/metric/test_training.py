@@ -51,7 +51,7 @@ def test_a_net_sees_the_rows_of_its_pool_alone():
         assert_allclose(net.parameters, alone.parameters, rtol=1e-10)
 
 
-def test_epochs_lower_the_loss_and_are_told():
+def test_epochs_lower_the_loss_and_are_reported():
     notes = []
     (net,) = trained([0], notes)
     assert len(notes) == len(net.losses) == len(net.held_out_losses) == PLAN.max_iter

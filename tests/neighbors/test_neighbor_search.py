@@ -80,7 +80,7 @@ def test_any_scale_and_far_queries(rng, scale):
 
 
 def test_separate_clusters_far_apart(rng):
-    """The bound of the product is useless here; the answer must not be."""
+    """The bound of the product is useless here; the result must be exact."""
     X = rng.randn(2000, 10) + np.where(np.arange(2000) % 2, 1e7, -1e7)[:, None]
     distances, indices = NeighborSearch(algorithm="brute").fit(X).kneighbors(X[:50], 15)
     expected, order = naive(X, X[:50])
@@ -170,7 +170,7 @@ def test_mass_reaches_the_whole_set(rng):
     X = rng.randn(30, 2)
     found = NeighborSearch().fit(X).mass_neighbors(X[:3], 29)
     assert_array_equal(np.diff(found.indptr), 30)
-    with pytest.raises(ValueError, match="n_neighbors=30 is not exceeded by the total weight 30"):
+    with pytest.raises(ValueError, match="n_neighbors=30 must be below the total weight 30"):
         NeighborSearch().fit(X).mass_neighbors(X[:3], 30)
     # Group "a" leaves 10 rows, group "b" 20: each query has its own total.
     groups = np.repeat(["a", "b"], [20, 10])
@@ -392,7 +392,7 @@ def forgetful(monkeypatch):
 
 
 def check_graph_search(X, search):
-    """What is found is sorted, measured exactly, and as complete as the search says."""
+    """What is found is sorted, measured exactly, and as complete as recall_ reports."""
     k = search.n_neighbors
     wanted = naive(X, X, np.arange(len(X)))[0][:, k - 1 : k]
     distances, indices = search.kneighbors()
@@ -415,9 +415,9 @@ def test_approximate_search_reports_its_recall(rng, forgetful):
 def test_approximate_search_has_no_radius(rng, forgetful):
     X = rng.randn(50, 3)
     search = NeighborSearch(algorithm="approximate").fit(X)
-    with pytest.raises(ValueError, match="not all within a radius"):
+    with pytest.raises(ValueError, match="does not support radius_neighbors"):
         search.radius_neighbors(X[:3], 1.0)
-    with pytest.raises(ValueError, match="algorithm='approximate' cannot hold a sparse matrix"):
+    with pytest.raises(ValueError, match="'approximate' does not support a sparse matrix"):
         NeighborSearch(algorithm="approximate").fit(sparse.csr_array(X))
 
 

@@ -1,8 +1,8 @@
-"""Files of compiled functions: one a signature, named by what it holds.
+"""Cache files of compiled functions: one per signature, named by a hash of it.
 
-Numba keeps an index of numbered files beside each function. Two processes that compile different
-signatures at the same time may take the same number, and whoever asks the index later runs code
-that was compiled for other arguments. A name made from the signature cannot be taken twice.
+Numba numbers the files of a function in an index. Two processes that compile different signatures
+at the same time may use the same number, and later processes then run code that was compiled for
+other arguments. Names made from the signature avoid this.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ class SignatureFiles(IndexDataCacheFile):
     Parameters
     ----------
     folder : str
-        Where the files are.
+        Folder of the files.
     base : str
-        How the names of all files of the function begin.
+        Prefix of the names of all files of the function.
     stamp : tuple
         State of the sources; files of another state are removed when one is written.
     """

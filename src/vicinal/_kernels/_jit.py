@@ -1,9 +1,9 @@
-"""How compiled functions are compiled: in one place, cached on disk, without the lock.
+"""Decorators of compiled functions, cached on disk and run without the global interpreter lock.
 
-Threads are given blocks of rows by the caller (``vicinal._base.thread_map``) instead of by numba's
-own ``prange``: ``n_jobs`` is then obeyed, nested parallelism is safe with every threading layer,
-and compilation takes half the time. Numba itself is imported by the first call of a compiled
-function: half a second that small tables never need.
+Callers give threads blocks of rows (``vicinal._base.thread_map``) instead of using numba's
+``prange``: then ``n_jobs`` sets the number of threads, nested parallelism is safe, and compilation
+takes half the time. Numba is imported when a compiled function is first called, because the import
+takes half a second that small tables do not need.
 """
 
 import functools
@@ -13,8 +13,7 @@ import threading
 import warnings
 from typing import Any
 
-# Allows reassociation and fused multiply-add, which vectorises reductions; NaN and infinity keep
-# their meaning, so guards on them still work.
+# Allow reassociation and fused multiply-add for vectorised reductions; NaN and infinity still work.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 # The source files that the compiled functions of a file were made from, its own among them.
 _sources: dict[str, set[str]] = {}
@@ -44,7 +43,7 @@ class Kernel:
 
     @property
     def dispatcher(self) -> Any:
-        """What numba makes of the function; it is put where compiled callers look for it."""
+        """The compiled function; it also replaces the kernels that the function calls."""
         if self._dispatcher is None:
             with _lock:
                 known = self.py_func.__globals__
@@ -71,10 +70,9 @@ def _note_sources(function) -> None:
 
 
 def _stamp(function) -> tuple:
-    """Return what tells whether a cached function is up to date: the state of all its sources.
+    """Return the state of all source files of a function, to detect an outdated cache.
 
-    Numba itself looks at the function's own file only, and would go on using a function compiled
-    together with an older version of one that it calls.
+    Numba checks the function's own file only, not those of the functions that it calls.
     """
     states = [os.stat(file) for file in sorted(_sources[function.__code__.co_filename])]
     return tuple((state.st_mtime, state.st_size) for state in states)
@@ -83,8 +81,8 @@ def _stamp(function) -> tuple:
 @functools.cache
 def _warn_no_cache() -> None:
     warnings.warn(
-        "no folder to keep compiled functions in can be written to, so that they are compiled "
-        "anew in every process (seconds to a minute); set NUMBA_CACHE_DIR to a folder that can.",
+        "No cache folder for compiled functions is writable, so every process compiles them again "
+        "(seconds to a minute); set NUMBA_CACHE_DIR to a writable folder.",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -117,13 +115,12 @@ def _decorator(function=None, **options) -> Any:
 # Typed as Any: type checkers cannot know that a decorated function stays callable.
 jit: Any = _decorator()
 fast_jit: Any = _decorator(fastmath=_FASTMATH)
-# For functions that allocate nothing and return numbers or nothing: arrays are not counted, which
-# costs many times as much as a small call.
+# For functions that allocate nothing and return numbers or nothing: without reference counts of
+# arrays, which would take longer than a small call.
 outer_jit: Any = _decorator(fastmath=_FASTMATH, _nrt=False)
-# The same for functions that only compiled ones call: nothing is compiled to enter from Python, and
-# a call from Python would crash.
+# The same for functions that only compiled functions call: a call from Python would crash.
 inner_jit: Any = _decorator(
     fastmath=_FASTMATH, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
-# For small functions that only compiled ones call: they become part of their callers.
+# For small functions that only compiled functions call: they are inlined.
 inline_jit: Any = _decorator(fastmath=_FASTMATH, _nrt=False, inline="always")

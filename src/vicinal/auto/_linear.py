@@ -26,12 +26,12 @@ from vicinal._kernels.linear._covariance import (
 )
 from vicinal._kernels.linear._regression import (
     LinearFit,
-    answer_all,
     fit_logistic,
     logistic_steps,
     logistic_sums,
     path_of_sums,
     ridge_path,
+    run_steps,
 )
 
 _ALPHAS = {
@@ -155,7 +155,7 @@ def _logistic_of_blocks(
         tol=1e-4,
         max_iter=200,
     )
-    return _log_odds(answer_all(steps, evaluate), n_classes)
+    return _log_odds(run_steps(steps, evaluate), n_classes)
 
 
 def _lda_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from vicinal._base import (
     seeded_clone,
     takes_weights,
 )
-from vicinal._kernels.ensemble._weights import few_weights, mean_and_error, nested_answers
+from vicinal._kernels.ensemble._weights import few_weights, mean_and_error, nested_predictions
 from vicinal.auto._base_models import Spec
 from vicinal.auto._scorers import Scorer
 
@@ -447,4 +447,4 @@ def nested_pool(trials: list[Trial], scorer: Scorer, data: TrialData) -> np.ndar
         pool = choose_pool(trials, scorer, outside, data.entries)
         return lambda inside: pool.mix(trials, scorer, inside)
 
-    return nested_answers(choose, data.entry_folds)
+    return nested_predictions(choose, data.entry_folds)

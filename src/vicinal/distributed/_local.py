@@ -9,7 +9,7 @@ from dask import delayed
 from vicinal._base import TrainingData
 from vicinal.distributed._blocks import DaskBlocks
 from vicinal.distributed._neighbors import check_columns, lazy_rows, lazy_search, query_lengths
-from vicinal.local.blocks import LocalFrame, check_settled
+from vicinal.local.blocks import LocalFrame, check_resolved
 from vicinal.neighbors.blocks import NeighborRows
 
 _METHODS = ("predict", "predict_proba", "decision_function", "local_coef")
@@ -79,7 +79,7 @@ def local_predict(
     >>> local_predict(model, rows, labels, rows[[0, 70, 140]]).compute()
     array([0, 1, 2])
     """
-    check_settled(estimator)
+    check_resolved(estimator)
     if method not in _METHODS or not hasattr(estimator, method):
         raise ValueError(
             f"method={method!r} is not supported for {type(estimator).__name__}; use one of "
@@ -92,7 +92,7 @@ def local_predict(
     task = delayed(_predictions, pure=True)
     shared = delayed(frame, pure=True)
     width, dtype = _output_type(frame, blocks.n_features, method)
-    rows, lengths = lazy_rows(queries, frame.place), query_lengths(Q, len(queries))
+    rows, lengths = lazy_rows(queries, frame.coordinates), query_lengths(Q, len(queries))
     predictions = []
     for part, own_rows, length in zip(queries.parts, rows, lengths, strict=True):
         found = lazy_search(blocks, frame.search, own_rows, frame.rule)

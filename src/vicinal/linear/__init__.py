@@ -1,4 +1,4 @@
-"""Linear learners that take weights, and whitening: building blocks that the families share."""
+"""Linear classifiers with sample weights, and whitening."""
 
 from vicinal.linear._classifiers import AveragedPerceptron, WeightedLDA
 from vicinal.linear._whitening_transformer import WhiteningTransformer

@@ -35,11 +35,11 @@ from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
 
 @documented
 class _LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
-    """Predictions from ``coef_``, ``intercept_`` and ``classes_``, as scikit-learn shapes them.
+    """Base class of linear classifiers, with scores in the shapes of scikit-learn.
 
-    Two classes share one row of coefficients, whose score is that of ``classes_[1]`` less that of
-    ``classes_[0]``. Probabilities are the softmax of the scores over ``margin_scale_``, 1 where
-    the model has none.
+    Two classes share one row of coefficients, whose score is that of ``classes_[1]`` minus that of
+    ``classes_[0]``. Probabilities are the softmax of the scores divided by ``margin_scale_``, if
+    the model has it.
     """
 
     def decision_function(self, X):
@@ -82,7 +82,7 @@ class _LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return linear_sections(self, X, columns)
 
     def _store_scores(self, coef, intercept, dtype):
-        """Keep the coefficients in ``dtype``, one row for two classes."""
+        """Store the coefficients in ``dtype``, one row for two classes."""
         if len(coef) == 2:
             coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
         self.coef_ = coef.astype(dtype)
@@ -90,11 +90,10 @@ class _LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
 
 def _adds_up(estimator):
-    """Tell whether the shrinkage can be had from sums alone."""
+    """Return whether sums over the rows are enough to fit."""
     if estimator.shrinkage == "auto":
         raise AttributeError(
-            "shrinkage='auto' needs a second pass over all rows and cannot be updated block by "
-            "block; give shrinkage a number, or use fit."
+            "shrinkage='auto' needs all rows at once; set shrinkage to a number, or use fit."
         )
     return True
 
@@ -105,10 +104,9 @@ class WeightedLDA(_LinearScores):
     r"""Linear discriminant analysis with sample weights and reusable statistics.
 
     Gaussian classes with one covariance, estimated by weighted maximum likelihood. Without weights
-    it gives the predictions of scikit-learn's ``LinearDiscriminantAnalysis(solver="lsqr")``, which
-    takes none. Everything it learns follows from sums over the rows (``statistics_``), so that it
-    can be fitted block by block with :meth:`partial_fit`, and so that sums taken on several
-    machines can be added.
+    its predictions are those of ``LinearDiscriminantAnalysis(solver="lsqr")``, which takes no
+    weights. The fit depends only on sums over the rows (``statistics_``), so it can be fitted block
+    by block with :meth:`partial_fit`, and sums of several blocks can be added.
 
     Read more in the :doc:`user guide </guide/linear>`.
 
@@ -117,11 +115,10 @@ class WeightedLDA(_LinearScores):
     shrinkage : float in [0, 1] or "auto", default=None
         Convex shrinkage `s` of the covariance `S` towards a multiple of the identity,
         ``(1 - s) S + s trace(S) / n_features I``. ``None`` means 0. ``"auto"`` is the value of
-        Ledoit and Wolf for the pooled residuals, which takes a second pass over the data and is
-        therefore not available in :meth:`partial_fit`.
+        Ledoit and Wolf for the pooled residuals; it is not available in :meth:`partial_fit`.
     priors : array-like of shape (n_classes,), default=None
-        Prior probabilities in the order of ``classes_``; ``None`` takes each class's share of the
-        weight. They move the intercepts only.
+        Prior probabilities in the order of ``classes_``; ``None`` is each class's share of the
+        weight. They change the intercepts only.
 
     Attributes
     ----------
@@ -144,7 +141,7 @@ class WeightedLDA(_LinearScores):
     --------
     sklearn.discriminant_analysis.LinearDiscriminantAnalysis : The unweighted analysis, with a
         transform.
-    vicinal.linear.AveragedPerceptron : A linear classifier without a model of the density.
+    vicinal.linear.AveragedPerceptron : A linear classifier without assumptions on the density.
 
     Notes
     -----
@@ -156,19 +153,19 @@ class WeightedLDA(_LinearScores):
 
     a sample belongs to the class of greatest
     :math:`x^\top\Sigma^{-1}m_c - \tfrac12 m_c^\top\Sigma^{-1}m_c + \log\pi_c`, which is
-    section 4.3 of [1]_. Scores are taken about the weighted mean of the data: this adds the same
-    number to all classes of a sample and makes the coefficients independent of the origin. Where
+    section 4.3 of [1]_. Scores are relative to the weighted mean of the data, which adds the
+    same number to all classes and makes the coefficients independent of the origin. Where
     :math:`\Sigma` is singular (pivots of its Cholesky factor are tested), :math:`10^{-9}` of the
     mean variance is added to its diagonal.
 
     ``statistics_`` holds, about a shift :math:`a_c` for each class, :math:`n_c`,
     :math:`\sum w_i (x_i - a_c)` and
     :math:`\sum_i w_i (x_i - a_{y_i})(x_i - a_{y_i})^\top`; shifts are the class means of the
-    first block of data, which keeps :math:`S` free of cancellation.
+    first block of data, which avoids cancellation in :math:`S`.
 
-    Two choices differ from scikit-learn: priors given by the user do not reweight the classes'
-    covariances, and ``"auto"`` is one shrinkage for the pooled residuals [2]_ rather than one per
-    class on scaled features.
+    Two differences from scikit-learn: given priors do not reweight the covariances of the classes,
+    and ``"auto"`` is one shrinkage for the pooled residuals [2]_ rather than one per class on
+    scaled features.
 
     References
     ----------
@@ -230,7 +227,7 @@ class WeightedLDA(_LinearScores):
         Parameters
         ----------
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; needed at the first call.
+            All labels; needed on an unfitted model.
         """
         first = not hasattr(self, "statistics_")
         data = training_data(self, X, y, sample_weight, reset=first)
@@ -239,8 +236,8 @@ class WeightedLDA(_LinearScores):
             self.classes_ = _check_classes(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"classes={classes!r} differ from those of the first call, "
-                f"{self.classes_.tolist()!r}; leave classes out, or start again with fit."
+                f"classes={classes!r} differ from classes_={self.classes_.tolist()!r}; pass "
+                "classes=None, or start again with fit."
             )
         rows = data.X, _codes_of(data.y, self.classes_), data.sample_weight
         n_classes = len(self.classes_)
@@ -251,7 +248,7 @@ class WeightedLDA(_LinearScores):
         return self._solve(statistics, float(self.shrinkage or 0.0), data.X.dtype)
 
     def _solve(self, statistics, shrinkage, dtype):
-        """Turn the statistics into coefficients."""
+        """Store the coefficients that follow from the statistics."""
         priors = _check_priors(self.priors, len(self.classes_))
         coef, intercept = lda_coefficients(statistics, shrinkage, priors)
         self.statistics_ = statistics
@@ -266,8 +263,7 @@ class WeightedLDA(_LinearScores):
 def _check_classes(classes):
     if classes is None:
         raise ValueError(
-            "classes must be given at the first call of partial_fit, because later blocks may "
-            "hold labels that this one lacks; pass np.unique of all labels."
+            "classes=None, but the first partial_fit needs all labels; pass np.unique of them."
         )
     classes = np.unique(classes)
     if len(classes) < 2:
@@ -281,7 +277,7 @@ def _codes_of(y, classes):
     if unknown.any():
         raise ValueError(
             f"y holds the label {y[unknown].tolist()[0]!r}, which is not among classes="
-            f"{classes.tolist()!r}; name all labels at the first call of partial_fit."
+            f"{classes.tolist()!r}; pass all labels to the first partial_fit."
         )
     return codes
 
@@ -293,7 +289,7 @@ def _check_priors(priors, n_classes):
     if priors.shape != (n_classes,) or priors.min() < 0 or abs(priors.sum() - 1.0) > 1e-5:
         raise ValueError(
             f"priors={priors.tolist()!r} must be {n_classes} non-negative numbers, one for each "
-            "class, that sum to 1; use None for the shares found in the data."
+            "class, that sum to 1; use None for the class frequencies."
         )
     return priors / priors.sum()
 
@@ -301,12 +297,12 @@ def _check_priors(priors, n_classes):
 @saved(classes_="c labels", coef_="r p", intercept_="r")
 @documented
 class AveragedPerceptron(_LinearScores):
-    r"""Multi-class perceptron whose weights are the mean over all steps of training.
+    r"""Multi-class perceptron with weights averaged over all training steps.
 
-    One weight vector per class, moved only by rows that are classified wrongly. It makes no
-    assumption on the distribution of the features, reads sparse rows as they are, and takes a few
-    milliseconds an epoch. It needs features of similar scale: put a ``StandardScaler`` (or, for
-    sparse data, a ``MaxAbsScaler``) before it.
+    One weight vector per class, changed only by rows that are misclassified. It makes no
+    assumption on the distribution of the features, takes sparse rows, and needs a few milliseconds
+    per epoch. Features must have similar scales: put a ``StandardScaler`` (for sparse data a
+    ``MaxAbsScaler``) before it.
 
     Read more in the :doc:`user guide </guide/linear>`.
 
@@ -315,9 +311,9 @@ class AveragedPerceptron(_LinearScores):
     max_iter : int, default=10
         Number of passes over the data, each in a new random order.
     class_weight : dict or "balanced", default=None
-        Factors on the weights of the rows of each class; ``"balanced"`` counts weights.
+        Factors on the weights of the rows of each class; ``"balanced"`` uses sample weights.
     random_state : int, RandomState instance or None, default=None
-        Draws the orders. An integer gives the same result at each call.
+        Seed of the order of the rows. An integer gives the same result at each call.
 
     Attributes
     ----------
@@ -326,9 +322,9 @@ class AveragedPerceptron(_LinearScores):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Averaged biases.
     mistakes_ : ndarray of shape (max_iter,)
-        Mistakes made in each epoch, by the weights of the moment.
+        Misclassified rows of each epoch, by the current weights.
     n_iter_ : int
-        Epochs run: an epoch without a mistake ends training, because no other would change it.
+        Number of epochs; an epoch without a mistake ends training.
     margin_scale_ : float
         Standard deviation of the training margins, by which scores are divided before the softmax
         in :meth:`predict_proba`. These probabilities rank well but are not calibrated.
@@ -347,14 +343,12 @@ class AveragedPerceptron(_LinearScores):
     .. math:: (W_y, b_y) \leftarrow (W_y, b_y) + w_i (x, 1),\qquad
        (W_q, b_q) \leftarrow (W_q, b_q) - w_i (x, 1),
 
-    the multi-class rule of [2]_; the mean over all steps is that of [1]_, section 2.2 (there over
-    the surviving perceptrons, weighted by how long they survive, which is the same mean). It is
-    kept lazily as :math:`W - A/(t+1)` with :math:`A = \sum_t t\,\Delta W_t`. Training is done in
+    the multi-class rule of [2]_; the mean over all steps is that of [1]_, section 2.2. It is
+    computed as :math:`W - A/(t+1)` with :math:`A = \sum_t t\,\Delta W_t`. Training is done in
     single precision.
 
-    ``sample_weight`` scales the step. Rows of weight 0 are left out before the orders are drawn, so
-    that they change nothing at all; a row of weight 2 equals the row twice only on average, because
-    the path depends on the order.
+    ``sample_weight`` scales the step. Rows of weight 0 are removed before the rows are shuffled. A
+    row of weight 2 equals the repeated row only on average, because steps depend on the order.
 
     References
     ----------
@@ -426,7 +420,7 @@ class AveragedPerceptron(_LinearScores):
 
 
 def _margins(X, codes, fitted):
-    """Return the score of the own class less the best of the others, for each training row."""
+    """Return the score of the true class minus the best other score, for each training row."""
     n_classes = len(fitted.intercept)
     margins = np.empty(X.shape[0])
     for span in row_blocks(X.shape[0], 16 * n_classes):

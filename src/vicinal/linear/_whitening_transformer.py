@@ -1,4 +1,4 @@
-"""Whitening: a linear change of coordinates after which the covariance is the identity."""
+"""Whitening: a linear map after which the covariance is the identity."""
 
 from numbers import Real
 
@@ -20,29 +20,30 @@ from vicinal._kernels.linear._covariance import (
 @saved(mean_="p", whitening_="p k", unwhitening_="k p")
 @documented
 class WhiteningTransformer(TransformerMixin, BaseEstimator):
-    r"""Centre the data and make its covariance the identity.
+    r"""Whitening by a Cholesky factor, the symmetric root or principal axes.
 
-    Distances after it are Mahalanobis distances before it. Unlike ``PCA(whiten=True)``, the
-    default ``"cholesky"`` keeps the meaning of columns: each output is one input column freed of
-    what the columns before it explain, scaled to unit variance.
+    The output has mean 0 and the identity as covariance, so Euclidean distances after it are
+    Mahalanobis distances before it. Unlike with ``PCA(whiten=True)``, with the default
+    ``"cholesky"`` each output belongs to one input column: the residual of the regression on the
+    columns before it, scaled to unit variance.
 
     Read more in the :doc:`user guide </guide/linear>`.
 
     Parameters
     ----------
     method : {"cholesky", "zca", "pca"}, default="cholesky"
-        - ``"cholesky"``: by the inverse of the triangular factor; the first column is only scaled,
-          so the result depends on the order of columns. Scales of columns do not matter.
-        - ``"zca"``: by the symmetric inverse root, the whitening that moves the data least.
-        - ``"pca"``: along the principal axes, in the order of falling variance.
+        - ``"cholesky"``: the inverse of the triangular factor. The first column is only scaled, so
+          the result depends on the order of columns, but not on their scales.
+        - ``"zca"``: the symmetric inverse root, which changes the data least.
+        - ``"pca"``: the principal axes, in the order of decreasing variance.
     shrinkage : float in [0, 1], default=0.0
         Convex shrinkage `s` of the covariance `A`, ``(1 - s) A + s trace(A) / n_features I``, for
-        few samples or dependent columns. The output covariance is the identity for 0 only.
+        few samples or dependent columns. Only with 0 is the output covariance the identity.
     tol : float, default=1e-10
         A column is dependent, and dropped, when the columns before it leave at most this share of
         its variance (``"cholesky"``); an axis is dropped when its variance is at most this share
         of the mean variance (``"pca"``, ``"zca"``). ``"zca"`` keeps all columns and projects the
-        axis out, so that its output covariance is then a projector.
+        axis out; its output covariance is then a projection.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
     dependent_features_ : ndarray of int
         Columns dropped as dependent on those before them (``"cholesky"`` only, else empty).
     rank_ : int
-        Number of columns or axes found to vary on their own.
+        Number of independent columns or axes.
 
     See Also
     --------
@@ -71,11 +72,10 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
 
     .. math:: z = L^{-1}(x - \mu),\qquad \mathrm{Var}(z) = I,\qquad x = L z + \mu.
 
-    Any other whitening is a rotation of this one [1]_. A plain factorisation passes an exactly
-    dependent column with a pivot of rounding noise and then blows the column up by :math:`10^7`
-    or more; here pivots are tested, and a dependent column is dropped but restored by
-    :meth:`inverse_transform`. The whitened data are whitened a second time, which holds their
-    covariance at the identity also for badly conditioned :math:`A` [2]_.
+    Any other whitening is a rotation of this one [1]_. A plain factorisation would scale an exactly
+    dependent column by :math:`10^7` or more; here pivots are tested, and a dependent column is
+    dropped and restored by :meth:`inverse_transform`. The whitened data are whitened a second time
+    for accuracy with badly conditioned :math:`A` [2]_.
 
     References
     ----------

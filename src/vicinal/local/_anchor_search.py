@@ -27,22 +27,22 @@ from vicinal.local._selection import metric_views
 from vicinal.local._settings import MAX_ROWS, draw_rows
 from vicinal.local._solvers import over_queries, weight_shares
 
-# Rows on which the centres are placed: enough for k-means, few enough to forget n.
+# Rows that k-means sees: enough for good centres, and bounded for large tables.
 _ROWS_PER_ANCHOR = 20
 _MIN_ROWS = 10_000
 _LLOYD_ITERATIONS = 10
-# Beyond this number of centres a spread-out start gains nothing over a weighted draw.
+# Beyond this number of centres a spread-out start gains nothing over weighted sampling.
 _MAX_SPREAD_START = 1024
-# Neighbours whose labels tell how far classes mix around a row, and the share of a pure row.
+# Neighbours by which class overlap around a row is measured, and the least weight of a row.
 _MIXING_NEIGHBORS = 20
 _PURE_SHARE = 0.1
 # Numbers of anchors that "auto" compares, and of anchors blended for a query.
 _ANCHOR_COUNTS = (64, 256, 1024, 4096)
 _BLENDED = (2, 4, 8, 16)
-# Refits of the models to what their blend leaves over.
+# Refits of the models to the residuals of their blend.
 _MAX_REFITS = 3
-# A model at an anchor answers for a whole region: it may need more rows, and then less shrinkage,
-# than one fitted around a query.
+# A model at an anchor serves a whole region: it may need more rows, and then less shrinkage, than
+# one fitted around a query.
 _SIZE_FACTOR = 8
 _MOST_NEIGHBORS = 1280
 _ROWS_PER_REGION = 4
@@ -58,20 +58,20 @@ _SPARE = 1.5
 @saved(centers="m s", origins="m d", values="m o", slopes="m o d")
 @dataclass(frozen=True)
 class AnchorPlanes:
-    r"""Local linear models at fixed places, with all that a prediction needs.
+    r"""Local linear models at fixed centres, with all that a prediction needs.
 
-    A query q whose coordinates are p (search) and z (design) is answered by
+    The prediction for a query with coordinates p (search) and z (design) is
 
     .. math:: \sum_j v_j (a_j + B_j (z - o_j)) \Big/ \sum_j v_j,
               \qquad v_j = (1 - (\|p - c_j\| / h)^3)^3_+,
 
-    over its ``n_blended`` nearest anchors, h being the distance of the next one
-    (``n_blended + 1``); where h is 0, the anchors at distance 0 answer alone.
+    over its ``n_blended`` nearest anchors, where h is the distance of the next one
+    (``n_blended + 1``). Where h is 0, only the anchors at distance 0 count.
 
     Attributes
     ----------
     centers : ndarray of shape (n_anchors, n_coordinates)
-        Places c in the coordinates of the search.
+        Centres c in the coordinates of the search.
     origins : ndarray of shape (n_anchors, n_columns)
         Origins o of the models, in the columns of the design; the centres themselves unless
         ``location_columns`` separates the two.
@@ -130,7 +130,7 @@ def blending_rule(n_blended: int) -> NearestRule:
 @saved()
 @dataclass(frozen=True)
 class BlendSolver:
-    """The planes of nearby anchors, blended: what an anchored model fits to its neighbours."""
+    """Weighted average of the models of nearby anchors."""
 
     anchors: AnchorPlanes
     link: str
@@ -140,8 +140,8 @@ class BlendSolver:
 
     is_compiled = True
 
-    def asked(self, method: str | None) -> "BlendSolver":
-        """Return the solver that answers with a method of the estimator."""
+    def with_method(self, method: str | None) -> "BlendSolver":
+        """Return self: there is one kind of prediction."""
         return self
 
     def path(self, data, design, found, alphas) -> np.ndarray:
@@ -192,19 +192,17 @@ def check_anchored(estimator, data: TrainingData) -> None:
     if sparse.issparse(data.X) or data.xp is not np:
         raise TypeError(
             f"{type(estimator).__name__} needs dense NumPy rows, not {type(data.X).__name__}; "
-            "sparse and device arrays are not supported, because models at anchors have a slope "
-            "for every column and are placed by scikit-learn's k-means. Convert X, or use a local "
-            "model without anchors."
+            "convert X, or use a local model without anchors."
         )
     if is_forest(estimator.metric):
         raise ValueError(
-            f'metric="{estimator.metric}" knows leaves but no distances, by which anchors are '
-            'blended; use "gradient" or another metric.'
+            f'metric="{estimator.metric}" has no distances, which anchored models need; use '
+            '"gradient" or another metric.'
         )
 
 
 class AnchorSearch:
-    """Choose centres, sizes, penalties and blends by rows held out of every model.
+    """Selection of centres, sizes, penalties and blends by rows held out of every model.
 
     Parameters
     ----------
@@ -219,7 +217,7 @@ class AnchorSearch:
     alpha_is_open : bool
         Whether smaller penalties are tried too.
     random_state, verbose, label
-        Seed of the placement, and progress.
+        Seed of the centres, and progress.
     """
 
     def __init__(
@@ -270,10 +268,10 @@ class AnchorSearch:
         table, best = [], None
         candidates = self._centers()
         with Progress(len(candidates), self.label, verbose=self.verbose) as progress:
-            for place in candidates:
-                centers = place()
+            for choose in candidates:
+                centers = choose()
                 losses = self._losses(centers)
-                for plan in _worth_refitting(losses):
+                for plan in _plans_to_refit(losses):
                     losses |= self._refit_losses(centers, plan)
                 plan = _preferred(losses)
                 table += [(len(centers), p, v.sum() / total) for p, v in losses.items()]
@@ -281,7 +279,7 @@ class AnchorSearch:
                     note=f"{len(centers)} anchors, loss {losses[plan].sum() / total:.4g}"
                 )
                 if best is not None and _is_close(best[2], losses[plan]):
-                    # More anchors are no better: enough, unless the lazy model still is.
+                    # Stop when more anchors gain nothing, unless the lazy model is still better.
                     if lazy is None or _is_close(best[2], lazy):
                         break
                 if best is None or losses[plan].sum() < best[2].sum():
@@ -296,9 +294,9 @@ class AnchorSearch:
             return [self._given_centers]
         data, table = self.fit.data, self.table
         codes = None if table.classes is None else table.y
-        shared = (table.X, data.index, self._to_place, codes, table.sample_weight)
+        shared = (table.X, data.index, self._to_coords, codes, table.sample_weight)
         counts = _anchor_counts(self.anchors, data.total_weight)
-        return [partial(place_centers, m, *shared, self.random_state) for m in counts]
+        return [partial(choose_centers, m, *shared, self.random_state) for m in counts]
 
     def _given_centers(self) -> np.ndarray:
         centers = check_array(self.anchors, dtype=np.float64, input_name="anchors")
@@ -310,26 +308,26 @@ class AnchorSearch:
             )
         return np.unique(centers, axis=0)
 
-    def _to_place(self, X, data=None) -> np.ndarray:
-        """Return where rows of X lie in the coordinates of the search."""
-        return (data or self.fit.data).placement(X)[0]
+    def _to_coords(self, X, data=None) -> np.ndarray:
+        """Return the coordinates of rows of X in the search."""
+        return (data or self.fit.data).mapping(X)[0]
 
     def _loss(self, data) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """Return the weighted loss of answers to rows."""
+        """Return the weighted loss of predictions for rows."""
         loss, weights = data.losses(), data.sample_weight
         if weights is None:
             return loss
-        return lambda answers, rows: loss(answers, rows) * weights[rows]
+        return lambda values, rows: loss(values, rows) * weights[rows]
 
     def _losses(self, centers) -> dict[Plan, np.ndarray]:
         """Return the weighted loss of each held-out row under every size, penalty and blend."""
         losses: dict = {}
-        for data, place, neighborhoods, held in self._held(centers):
+        for data, coords, neighborhoods, held in self._held(centers):
             loss = self._loss(data)
-            blended = self._blended(place, data.index.X[held])
+            blended = self._blended(coords, data.index.X[held])
             for rule, found in neighborhoods:
                 for alpha in self.alphas:
-                    anchors = fit_planes(self.fit.solver, data, place, found, alpha, 1)
+                    anchors = fit_planes(self.fit.solver, data, coords, found, alpha, 1)
                     for n_blended, near in blended.items():
                         values = anchors.predict(data.rows[held], near, self.fit.solver.n_jobs)
                         plan = Plan(rule, alpha, n_blended)
@@ -337,15 +335,15 @@ class AnchorSearch:
         return {plan: np.concatenate(parts) for plan, parts in losses.items()}
 
     def _refit_losses(self, centers, plan) -> dict[Plan, np.ndarray]:
-        """Return the same after one, two, ... refits to what the blend left over."""
+        """Return the same losses after one, two, ... refits to the residuals of the blend."""
         losses: dict = {}
         if not self.fit.solver.is_linear:
             return losses
-        for data, place, neighborhoods, held in self._held(centers, [plan.rule]):
+        for data, coords, neighborhoods, held in self._held(centers, [plan.rule]):
             loss = self._loss(data)
             (_, found), *_ = neighborhoods
-            first = fit_planes(self.fit.solver, data, place, found, plan.alpha, 1)
-            blended = self._blended(place, data.index.X[held])
+            first = fit_planes(self.fit.solver, data, coords, found, plan.alpha, 1)
+            blended = self._blended(coords, data.index.X[held])
             for n_blended in {plan.n_blended, max(blended)}:
                 anchors = replace(first, n_blended=n_blended)
                 refits = refit_planes(
@@ -358,10 +356,10 @@ class AnchorSearch:
                     losses.setdefault(key, []).append(loss(values, held))
         return {plan: np.concatenate(parts) for plan, parts in losses.items()}
 
-    def _blended(self, place, queries) -> dict[int, WeightedNeighborhoods]:
+    def _blended(self, coords, queries) -> dict[int, WeightedNeighborhoods]:
         """Return the anchors blended for the queries, for every number of them; one search."""
-        numbers = [b for b in _BLENDED if b < max(3, len(place))]
-        index = self.fit.data.search.index(place)
+        numbers = [b for b in _BLENDED if b < max(3, len(coords))]
+        index = self.fit.data.search.index(coords)
         localizer = Localizer(index, blending_rule(numbers[-1]))
         found = localizer.candidates(queries, numbers[-1])
         return {b: localizer.from_candidates(found, b) for b in numbers}
@@ -380,17 +378,17 @@ class AnchorSearch:
         return np.concatenate(parts)
 
     def _held(self, centers, rules=None) -> Iterator:
-        """Yield (data, places, [(rule, neighbourhoods without the fold)], fold)."""
+        """Yield (data, coordinates, [(rule, neighbourhoods without the fold)], fold)."""
         for data, folds in self.folds:
             compared = rules or self._rules(len(centers), data)
-            place = self._to_place(centers, data)
-            search = _SharedSearch(data, place, compared, self.fit.factor)
+            coords = self._to_coords(centers, data)
+            search = _SharedSearch(data, coords, compared, self.fit.factor)
             for held in folds:
                 absent = self._absent(held)
-                yield data, place, ((rule, search.found(rule, absent)) for rule in compared), held
+                yield data, coords, ((rule, search.found(rule, absent)) for rule in compared), held
 
     def _absent(self, held: np.ndarray) -> np.ndarray:
-        """Tell which rows are left out with those held out: themselves, and their groups."""
+        """Return which rows are left out with those held out: themselves, and their groups."""
         groups = self.table.groups
         if groups is not None:
             return np.isin(groups, groups[held])
@@ -417,32 +415,34 @@ class AnchorSearch:
     def fit_plan(self, centers, plan: Plan, data=None, found=None) -> AnchorPlanes:
         """Return the anchors of a plan."""
         data = data or self.fit.data
-        place = self._to_place(centers, data)
+        coords = self._to_coords(centers, data)
         if found is None:
-            found = _SharedSearch(data, place, [plan.rule], self.fit.factor).found(plan.rule, None)
-        anchors = fit_planes(self.fit.solver, data, place, found, plan.alpha, plan.n_blended)
+            found = _SharedSearch(data, coords, [plan.rule], self.fit.factor).found(plan.rule, None)
+        anchors = fit_planes(self.fit.solver, data, coords, found, plan.alpha, plan.n_blended)
         shared = (anchors, found, plan.alpha, plan.n_refits)
         return [anchors, *refit_planes(self.fit.solver, data, *shared)][-1]
 
     def held_out(self, centers, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of rows by models that did not see them, and those rows."""
         values, used = [], []
-        for data, place, neighborhoods, held in self._held(centers, [plan.rule]):
+        for data, coords, neighborhoods, held in self._held(centers, [plan.rule]):
             (_, found), *_ = neighborhoods
             anchors = self.fit_plan(centers, plan, data, found)
-            localizer = Localizer(data.search.index(place), anchors.rule)
+            localizer = Localizer(data.search.index(coords), anchors.rule)
             near = localizer.neighborhoods(data.index.X[held])
             values.append(anchors.predict(data.rows[held], near, self.fit.solver.n_jobs))
             used.append(held)
         return np.concatenate(values), np.concatenate(used)
 
 
-def fit_planes(solver, data, place, found: WeightedNeighborhoods, alpha, n_blended) -> AnchorPlanes:
+def fit_planes(
+    solver, data, coords, found: WeightedNeighborhoods, alpha, n_blended
+) -> AnchorPlanes:
     """Return the models at the centres; the prior where no row is near."""
     if data.index.X is data.rows:
-        origins = place
+        origins = coords
     else:
-        # Other columns than those of the map: any origin will do, the mean is well scaled.
+        # The design has other columns than the search: take the mean of the neighbours.
         origins = np.empty((found.n_queries, data.n_columns))
         share = weight_shares(found)
         owner = np.repeat(np.arange(found.n_queries), found.sizes())
@@ -452,21 +452,18 @@ def fit_planes(solver, data, place, found: WeightedNeighborhoods, alpha, n_blend
     prior = data.prior()
     values = np.tile(prior, (found.n_queries, 1))
     slopes = np.zeros((found.n_queries, len(prior), origins.shape[1]))
-    near = np.flatnonzero(~found.nobody())
+    near = np.flatnonzero(~found.is_empty())
     values[near], slopes[near] = solver.planes(
         data, origins[near], take_queries(found, near), alpha
     )
-    return AnchorPlanes(place, origins, values, slopes, n_blended)
+    return AnchorPlanes(coords, origins, values, slopes, n_blended)
 
 
 def refit_planes(
     solver, data, anchors: AnchorPlanes, found, alpha, n_refits
 ) -> Iterator[AnchorPlanes]:
-    """Yield the anchors after each refit of their models to what the blend leaves over.
-
-    The models are fitted one by one, but answer together: twicing lets them learn of each other.
-    """
-    near = np.flatnonzero(~found.nobody())
+    """Yield the anchors after each refit to the residuals of their blend (twicing)."""
+    near = np.flatnonzero(~found.is_empty())
     used, numbers = np.unique(found.indices, return_inverse=True)
     some = take_queries(found._replace(indices=numbers), near)
     rows, Y = data.rows[used], replace(data, y=data.y[used]).columns
@@ -484,18 +481,18 @@ def refit_planes(
 class _SharedSearch:
     """Neighbourhoods of the same centres under several rules, with rows left out; one search."""
 
-    def __init__(self, data: LocalRows, place, rules, factor):
-        self._data, self._place, self._factor = data, place, factor
+    def __init__(self, data: LocalRows, coords, rules, factor):
+        self._data, self._coords, self._factor = data, coords, factor
         self._localizer = data.localizer(rules[-1], factor)
         self._candidates = None
         if isinstance(rules[-1], NearestRule):
             largest = min(_SPARE * rules[-1].count, data.total_weight)
-            self._candidates = self._localizer.candidates(place, largest)
+            self._candidates = self._localizer.candidates(coords, largest)
 
     def found(self, rule, absent: np.ndarray | None) -> WeightedNeighborhoods:
         """Return the neighbourhoods under a rule without the rows that are ``absent``."""
         if self._candidates is None:
-            found = self._data.localizer(rule, self._factor).neighborhoods(self._place)
+            found = self._data.localizer(rule, self._factor).neighborhoods(self._coords)
             if absent is None:
                 return found
             return drop_zeros(found._replace(weights=found.weights * ~absent[found.indices]))
@@ -533,34 +530,34 @@ def held_out_parts(rows, data: TrainingData, random_state) -> list[np.ndarray]:
     return [np.sort(rows[part]) for part in np.array_split(order, n_folds)]
 
 
-def place_centers(m: int, X, index: NeighborIndex, coordinates, codes, weights, random_state):
+def choose_centers(m: int, X, index: NeighborIndex, coordinates, codes, weights, random_state):
     """Return ``m`` centres (at most the different rows) as rows of X's columns, by k-means.
 
-    k-means runs in the coordinates of the search. With class labels a row counts by how far
-    classes mix around it, because pure regions need few models. Where the coordinates are not
+    k-means runs in the coordinates of the search. With class labels a row counts by the
+    class overlap around it, because pure regions need few models. Where the coordinates are not
     linear in the columns, the rows nearest to the means are taken instead of the means.
     """
     rng = check_random_state(random_state)
     n, size = X.shape[0], max(_MIN_ROWS, _ROWS_PER_ANCHOR * m)
     some = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
-    rows, place = np.asarray(X[some], dtype=np.float64), index.X[some]
-    m = min(m, len(place))
+    rows, coords = np.asarray(X[some], dtype=np.float64), index.X[some]
+    m = min(m, len(coords))
     share = np.ones(len(some)) if weights is None else weights[some]
     if codes is not None:
-        share = share * (_PURE_SHARE + _mixing(place, codes[some]))
+        share = share * (_PURE_SHARE + _mixing(coords, codes[some]))
     if m <= _MAX_SPREAD_START:
         start, _ = kmeans_plusplus(
-            place, m, sample_weight=share, random_state=rng, n_local_trials=1
+            coords, m, sample_weight=share, random_state=rng, n_local_trials=1
         )
     else:
-        start = place[rng.choice(len(place), m, replace=False, p=share / share.sum())]
+        start = coords[rng.choice(len(coords), m, replace=False, p=share / share.sum())]
     start = np.unique(start, axis=0)
     means = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
-    labels = means.fit(place, sample_weight=share).labels_
-    raw, centers = _means(rows, labels, share), _means(place, labels, share)
-    if np.allclose(coordinates(raw), centers, rtol=1e-6, atol=1e-6 * np.ptp(place)):
+    labels = means.fit(coords, sample_weight=share).labels_
+    raw, centers = _means(rows, labels, share), _means(coords, labels, share)
+    if np.allclose(coordinates(raw), centers, rtol=1e-6, atol=1e-6 * np.ptp(coords)):
         return raw
-    nearest = NeighborIndex(place).nearest(centers, 1)[1][:, 0]
+    nearest = NeighborIndex(coords).nearest(centers, 1)[1][:, 0]
     return rows[np.unique(nearest)]
 
 
@@ -572,14 +569,14 @@ def _means(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndar
     return np.ascontiguousarray((np.stack(sums, axis=1)[occupied]) / total[occupied, None])
 
 
-def _mixing(place: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def _mixing(coords: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the Gini impurity of the labels around each row, 0 where one class is alone."""
-    m = min(len(place), _MIXING_NEIGHBORS + 1)
-    index, n_classes = NeighborIndex(place), int(codes.max()) + 1
-    out = np.empty(len(place))
-    for start in range(0, len(place), 4096):
+    m = min(len(coords), _MIXING_NEIGHBORS + 1)
+    index, n_classes = NeighborIndex(coords), int(codes.max()) + 1
+    out = np.empty(len(coords))
+    for start in range(0, len(coords), 4096):
         block = slice(start, start + 4096)
-        labels = codes[index.nearest(place[block], m)[1]]
+        labels = codes[index.nearest(coords[block], m)[1]]
         square = np.zeros(len(labels))
         for c in range(n_classes):
             square += ((labels == c).mean(axis=1)) ** 2
@@ -588,15 +585,15 @@ def _mixing(place: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def _is_close(losses: np.ndarray, reference: np.ndarray) -> bool:
-    """Tell whether the excess over the reference is within one standard error, or one per cent."""
+    """Return whether the excess over the reference is within one standard error or 1 %."""
     excess = losses - reference
     return bool(excess.mean() <= max(excess.std() / np.sqrt(len(excess)), 0.01 * reference.mean()))
 
 
-def _worth_refitting(losses: dict[Plan, np.ndarray]) -> list[Plan]:
+def _plans_to_refit(losses: dict[Plan, np.ndarray]) -> list[Plan]:
     """Return the preferred plan, and the best one of the largest neighbourhoods.
 
-    Wide neighbourhoods have most to gain: refits remove their bias, and they have little variance.
+    Wide neighbourhoods gain most: refits remove their bias, and they have little variance.
     """
     largest = max(plan.size for plan in losses)
     wide = min((p for p in losses if p.size == largest), key=lambda p: losses[p].sum())
@@ -607,9 +604,9 @@ def _worth_refitting(losses: dict[Plan, np.ndarray]) -> list[Plan]:
 def _preferred(losses: dict[Plan, np.ndarray]) -> Plan:
     """Return the smoothest and cheapest of the plans that are close to the best.
 
-    Rows held out are often nearer to the rest than later queries are (overlapping windows, the
-    same writer), which flatters fits that follow the data closely; one standard error is given to
-    larger neighbourhoods, then fewer refits, then fewer anchors to blend.
+    Held-out rows are often nearer to the training rows than later queries are, which favours
+    rough fits. So of the plans within one standard error the largest neighbourhoods are taken,
+    then the fewest refits, then the fewest anchors to blend.
     """
     best = min(losses.values(), key=np.sum)
     close = [plan for plan, value in losses.items() if _is_close(value, best)]
@@ -617,7 +614,7 @@ def _preferred(losses: dict[Plan, np.ndarray]) -> Plan:
 
 
 def _table(entries: list[tuple[int, Plan, float]]) -> dict[str, np.ndarray]:
-    """Return the path of the choice as columns."""
+    """Return the compared plans as columns."""
     return {
         "n_anchors": np.array([m for m, _, _ in entries]),
         "size": np.array([plan.size for _, plan, _ in entries]),

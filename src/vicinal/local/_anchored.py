@@ -32,7 +32,7 @@ def select_anchors(
 
 
 def store_anchors(estimator: Any, search: AnchorSearch, centers: Any, plan: Plan) -> None:
-    """Store the models at the anchors in place of the rows, with the attributes users read."""
+    """Store the models at the anchors instead of the rows, with the fitted attributes."""
     anchors = search.fit_plan(centers, plan)
     estimator._model = blended_fit(anchors, plan.alpha, search.fit)
     estimator.anchors_ = anchors
@@ -50,10 +50,10 @@ def store_anchors(estimator: Any, search: AnchorSearch, centers: Any, plan: Plan
 class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifier):
     r"""Classification by local models that are fitted once, at anchors, and blended.
 
-    A prediction of :class:`LocalClassifier` searches all training rows and fits a model. Here a
-    number of models are fitted in ``fit``, at centres placed by k-means (denser where classes mix)
-    or at the centres given, and a prediction blends the nearest of them: its cost does not depend
-    on the number of training rows, which model files do not keep.
+    A prediction of :class:`LocalClassifier` searches all training rows and fits a model. Here
+    all models are fitted in ``fit``, at centres found by k-means (denser where classes overlap)
+    or at the centres given, and a prediction is a weighted average of the nearest of them. Its
+    cost does not depend on the number of training rows, and model files do not store them.
 
     Read more in the :doc:`user guide </guide/local>`.
 
@@ -67,9 +67,9 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         Size of the smallest neighbourhoods tried at an anchor, as in :class:`LocalClassifier`;
         ``"auto"`` is that of the model fitted around every query.
     degree : {0, 1, 2}, default=1
-        Degree of the local polynomial; one of degree 2 is stored as its tangent plane.
+        Degree of the local polynomial; degree 2 is stored as its tangent at the anchor.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared and the centres.
+        Seed of the rows on which candidates are compared, and of the centres.
 
     Attributes
     ----------
@@ -77,26 +77,26 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray
-        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
+        Candidates compared: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
         ``loss``.
     n_refits_ : int
-        How often the models were refitted to what their blend left over.
+        How often the models were refitted to the residuals of their blend.
 
     See Also
     --------
-    LocalClassifier : A model fitted anew around every query.
-    AnchoredLocalRegressor : The same for numbers.
+    LocalClassifier : A model fitted around every query.
+    AnchoredLocalRegressor : The same for regression.
 
     Notes
     -----
-    The model at anchor :math:`c_j` is stored as a plane and a query is answered by
-    :math:`\sum_j v_j (a_j + B_j (q - c_j)) / \sum_j v_j` over its nearest anchors, with
+    The model at anchor :math:`c_j` is stored as a linear function, and the prediction for a query
+    is :math:`\sum_j v_j (a_j + B_j (q - c_j)) / \sum_j v_j` over its nearest anchors, with
     :math:`v_j = (1 - (\|q - c_j\|/h)^3)^3` and h the distance of the first anchor that is not
-    blended, as in [1]_. Models of squared loss may be refitted, up to three times, to what their
-    blend leaves over (twicing, [2]_), which lets them learn of each other. The number blended, the
-    refits, the size of the anchors' neighbourhoods (from ``n_neighbors`` up to what covers the
-    space between them) and, if ``alpha="auto"``, the penalty are the smoothest within one standard
-    error of the least loss on rows held out of every model. ``neighbors`` gives weights of anchors
+    blended, as in [1]_. Models of squared loss may be refitted, up to three times, to the
+    residuals of their blend (twicing, [2]_). The number blended, the refits, the size of the
+    anchors' neighbourhoods (from ``n_neighbors`` up to what covers the space between them) and, if
+    ``alpha="auto"``, the penalty are the smoothest within one standard error of the least loss on
+    held-out rows. ``neighbors`` gives weights of anchors
     instead of rows, ``local_coef`` the blended slopes.
 
     References
@@ -167,7 +167,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Place the anchors, fit their models and calibrate."""
+        """Choose the anchors, fit their models and calibrate."""
         data = local_data(self, X, y, sample_weight, groups, "classification")
         self.classes_ = data.classes
         search, centers, plan, settings = select_anchors(self, data)
@@ -187,10 +187,10 @@ class AnchoredLocalRegressor(
 ):
     r"""Regression by local models that are fitted once, at anchors, and blended.
 
-    A prediction of :class:`LocalRegressor` searches all training rows and fits a model. Here a
-    number of models are fitted in ``fit``, at centres placed by k-means or at the centres given,
-    and a prediction blends the nearest of them: its cost does not depend on the number of training
-    rows, which model files do not keep.
+    A prediction of :class:`LocalRegressor` searches all training rows and fits a model. Here all
+    models are fitted in ``fit``, at centres found by k-means or at the centres given, and a
+    prediction is a weighted average of the nearest of them. Its cost does not depend on the number
+    of training rows, and model files do not store them.
 
     Read more in the :doc:`user guide </guide/local>`.
 
@@ -201,12 +201,12 @@ class AnchoredLocalRegressor(
         whose held-out loss is within one standard error of the model fitted around every query, or
         else the best of them.
     degree : {0, 1, 2}, default=1
-        Degree of the local polynomial; one of degree 2 is stored as its tangent plane.
+        Degree of the local polynomial; degree 2 is stored as its tangent at the anchor.
     n_neighbors : int, float or "auto", default="auto"
         Size of the smallest neighbourhoods tried at an anchor, as in :class:`LocalRegressor`;
         ``"auto"`` is that of the model fitted around every query.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared and the centres.
+        Seed of the rows on which candidates are compared, and of the centres.
 
     Attributes
     ----------
@@ -214,17 +214,18 @@ class AnchoredLocalRegressor(
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray
-        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
+        Candidates compared: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
         ``loss``.
     n_refits_ : int
-        How often the models were refitted to what their blend left over.
+        How often the models were refitted to the residuals of their blend.
     loo_score_ : float
-        Its leave-one-out mean squared error, in units of the variance of y.
+        Leave-one-out mean squared error of the model fitted around every query, in units of the
+        variance of y.
 
     See Also
     --------
-    LocalRegressor : A model fitted anew around every query.
-    AnchoredLocalClassifier : The same for classes; its notes say how anchors are blended.
+    LocalRegressor : A model fitted around every query.
+    AnchoredLocalClassifier : The same for classification; see its notes on blending.
 
     Examples
     --------
@@ -277,7 +278,7 @@ class AnchoredLocalRegressor(
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Place the anchors and fit their models.
+        """Choose the anchors and fit their models.
 
         Parameters
         ----------
@@ -293,7 +294,7 @@ class AnchoredLocalRegressor(
     def predict(self, X):
         """Predict targets."""
         X = self._queries(X)
-        return self._shaped(self._model.answers(X))
+        return self._shaped(self._model.predictions(X))
 
     def local_coef(self, X):
         """Return the blended slopes at each query.
@@ -301,8 +302,8 @@ class AnchoredLocalRegressor(
         Returns
         -------
         ndarray of shape (n_queries, n_features) or (n_queries, n_outputs, n_features)
-            Gradient of the blended planes, their weights held fixed, with respect to the columns of
-            X.
+            Gradient of the weighted average, its weights held fixed, with respect to the columns
+            of X.
         """
         X = self._queries(X)
         return self._shaped(self._model.slopes(X))

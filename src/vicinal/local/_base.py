@@ -1,4 +1,4 @@
-"""What the local estimators share: parameters, neighbours of a prediction, its explanation."""
+"""Base class of the local estimators: parameters, neighbours and explanations."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -30,7 +30,7 @@ from vicinal.local._selection import held_out_candidates, label_folds
 from vicinal.local._settings import local_data, resolve
 from vicinal.local._solvers import probabilities, weight_shares
 
-# Rows of a table of neighbours; a global model has every training row.
+# Largest number of neighbours in the table of an explanation.
 _MOST_NEIGHBORS = 200
 
 SHARED_CONSTRAINTS: dict = {
@@ -55,51 +55,52 @@ SHARED_CONSTRAINTS: dict = {
 
 @documented
 class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
-    """Private base of the local estimators: a fit is one object, ``_model``.
+    """Base class of the local estimators; ``_model`` is the fitted model.
 
     Parameters
     ----------
     n_neighbors : int, float or "auto", default="auto"
-        Size of the neighbourhood. An integer k puts the (k+1)-th neighbour at the edge of the
-        kernel; a fraction in (0, 1] takes that share of the rows (LOESS's rule). ``"auto"`` is
-        chosen by leave-one-out from 10 to 640. With sample weights, total weight is counted.
+        Size of the neighbourhood. With an integer k, k rows have weight: the kernel vanishes at the
+        (k+1)-th neighbour. A fraction in (0, 1] is a share of the rows, as in LOESS. ``"auto"`` is
+        selected by leave-one-out from 10 to 640. With sample weights, total weight is counted.
     bandwidth : float, "auto" or None, default=None
-        Fixed radius instead of ``n_neighbors``; ``inf`` is the global model, ``"auto"`` is chosen
-        by leave-one-out.
+        Fixed radius instead of ``n_neighbors``. ``inf`` is the global model, ``"auto"`` is
+        selected by leave-one-out.
     kernel : str or callable, default="tricube"
         ``"uniform"``, ``"epanechnikov"``, ``"tricube"``, ``"gaussian"``, ``"bisquare"``,
         ``"triangular"``, ``"cosine"``, or a function K(u) of the scaled distance. With
-        ``n_neighbors`` only those neighbours speak; a Gaussian then has half their radius as its
-        standard deviation.
+        ``n_neighbors`` a Gaussian has half the radius of the neighbourhood as standard deviation
+        and is 0 beyond it.
     metric : str, callable or transformer, default="standardized"
         A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance);
-        ``"ranked"`` (columns bent to normal scores, for long tails); for classes
+        ``"ranked"`` (columns transformed to normal scores, for long tails); for classification
         ``"within_class"`` (whitening by the pooled within-class covariance); ``"gradient"`` (a
-        linear map learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or
-        ``"extra_forest"`` (rows that share leaves of a random forest or of extremely random trees;
-        not at anchors); or a transformer, whose output gives the coordinates of search and fit.
-        ``"gradient"`` also chooses the number of rounds; name it with ``GradientMetric(n_rounds)``.
+        linear map learned from local slopes, see :class:`GradientMetric`, with the number of rounds
+        selected); ``"forest"`` or ``"extra_forest"`` (rows that share leaves of a random forest or
+        of extremely randomized trees; not for anchored models); or a transformer, whose output is
+        used for search and fit.
     metric_params : dict, default=None
-        Further arguments of the metric; of ``"gradient"`` those of :class:`GradientMetric`.
+        Further arguments of the metric; for ``"gradient"`` those of :class:`GradientMetric`.
     alpha : float or "auto", default="auto"
-        Ridge penalty on the slopes; 0 is plain least squares. ``"auto"`` is chosen by
-        leave-one-out.
+        Ridge penalty on the slopes; 0 is least squares. ``"auto"`` is selected by leave-one-out,
+        because the best value depends on the size of the neighbourhoods.
     alpha_scale : {"relative", "absolute"}, default="relative"
         Unit of ``alpha``. ``"relative"`` multiplies it by the mean squared spread of the
         neighbourhood, so that one value suits columns of any scale; ``"absolute"`` uses it as
         given, like :class:`~sklearn.linear_model.Ridge`.
     location_columns : array-like, default=None
-        Columns (numbers, names or a mask) that give distances; the model is then fitted on the
-        other columns: geographically weighted regression. ``None`` uses all columns for both.
+        Columns (indices, names or a mask) that distances are computed from; the models are then
+        fitted on the other columns (geographically weighted regression). ``None`` uses all columns
+        for both.
     algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
+        Neighbour search; ``"auto"`` uses a tree where few columns make it faster.
     n_jobs : int, default=None
-        Threads; ``None`` uses every core for compiled models.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared, the folds of what learns from targets, and
-        forests.
+        Seed of the rows on which candidates are compared, of folds, and of forests.
     verbose : int, default=0
-        Show progress of the choice.
+        Show progress of the selection.
 
     Attributes
     ----------
@@ -114,23 +115,21 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
     metric_ : str, callable or transformer
         Metric in use; a transformer is the fitted one.
     selection_ : dict of ndarray
-        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss``; present when
-        something was chosen.
+        Candidates compared: ``metric``, ``degree``, ``size``, ``alpha``, ``loss``; present if
+        something was selected.
     """
 
     _model: Any
-    _answered: HeldOutRows | None = None
-
-    # --- predictions of every candidate ---
+    _held_out_cache: HeldOutRows | None = None
 
     def held_out(self, X, y, *, folds=None, rows=None, sample_weight=None, groups=None):
-        """Return what every candidate predicts for training rows that it did not see.
+        """Return held-out predictions of every candidate for training rows.
 
-        Candidates are the settings among which ``fit`` chooses: sizes, penalties, degrees and, with
-        ``metric="gradient"``, numbers of rounds, until two of them gain nothing. A row is left out
-        of its own neighbourhood, forests use the trees that did not draw it, and a metric that
-        learns from labels learns from the other folds. With an ``estimator`` that no compiled code
-        computes, copies of this model are fitted to the rows outside each fold.
+        Candidates are the settings among which ``fit`` selects: sizes, penalties, degrees and, with
+        ``metric="gradient"``, numbers of rounds. A row is left out of its own neighbourhood,
+        forests use their out-of-bag trees, and a metric that uses y is learned from the other
+        folds. With an ``estimator`` that is not compiled, clones of this model are fitted to the
+        rows outside each fold.
 
         Parameters
         ----------
@@ -139,10 +138,10 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Labels or targets.
         folds : sequence of ndarray of int, default=None
-            Rows of each fold; a row of several folds is answered in each of them. ``None`` draws
-            five folds.
+            Rows of each fold; a row in several folds is predicted in each of them. ``None`` is
+            five random folds.
         rows : ndarray of int, default=None
-            Rows to answer; all of them by default.
+            Rows to predict; all of them by default.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts; all must be positive.
         groups : array-like of shape (n_samples,), default=None
@@ -151,9 +150,9 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         Returns
         -------
         HeldOut
-            ``candidates``: parameters that turn a clone of this estimator into each candidate;
-            ``rows``: the row of each answer, in the order of the folds; ``answers`` of shape
-            (n_candidates, n_answers, n_outputs): predictions, or class probabilities.
+            ``candidates``: parameters of each candidate; ``rows``: the row of each prediction, in
+            the order of the folds; ``answers`` of shape (n_candidates, n_entries, n_outputs):
+            predictions, or class probabilities.
         """
         model = clone(self)
         model._validate_params()
@@ -161,8 +160,8 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         data = local_data(model, X, y, sample_weight, groups, task)
         if len(data) != len(y):
             raise ValueError(
-                f"sample_weight is zero for {len(y) - len(data)} rows; held_out predicts row by "
-                "row, so leave those rows out of X and y first."
+                f"sample_weight is zero for {len(y) - len(data)} rows, but held_out predicts every "
+                "row; remove those rows from X and y first."
             )
         if task == "classification":
             model.classes_ = data.classes
@@ -197,12 +196,12 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
 
     def _known_rows(self) -> HeldOutRows:
         """Return training rows in coordinates of the search."""
-        if self._answered is None:
+        if self._held_out_cache is None:
             data = self._model.data
             data.check_host("Held-out predictions")
-            by_leaves = data.placement.by_leaves
+            by_leaves = data.mapping.by_leaves
             rows = some_rows(data.n_samples)
-            self._answered = HeldOutRows(
+            self._held_out_cache = HeldOutRows(
                 (data.rows if by_leaves else data.index.X)[rows],
                 None,
                 data.y[rows],
@@ -211,7 +210,7 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
                 are_coordinates=not by_leaves,
                 groups=None if data.groups is None else data.groups[rows],
             )
-        return self._answered
+        return self._held_out_cache
 
     def _held_out_rows(self) -> HeldOutRows:
         """Return the same rows, each predicted by all others."""
@@ -226,7 +225,7 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
 
     def _row_numbers(self, X):
         data = self._model.data
-        return data.locate(self._queries(X))[1 if data.placement.by_leaves else 0]
+        return data.locate(self._queries(X))[1 if data.mapping.by_leaves else 0]
 
     def _sections(self, X, columns):
         return local_sections(self, X, columns)
@@ -238,19 +237,19 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         -------
         weights : CSR matrix of shape (n_queries, n_samples)
             Smoothing weight of each training row (rows of zero sample weight are not counted);
-            zero weights are not stored. Of anchored models: weight of each anchor, shape
+            zero weights are not stored. For anchored models the weight of each anchor, shape
             (n_queries, n_anchors).
         """
         X = self._queries(X)
         return self._model.weights(X)
 
     def effective_sample_size(self, X):
-        r"""Return how many equally weighted rows each local model is worth.
+        r"""Return the number of equally weighted rows that each local model corresponds to.
 
         Returns
         -------
         ndarray of shape (n_queries,)
-            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; of anchored models, over the anchors blended.
+            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; for anchored models, over the anchors blended.
         """
         X = self._queries(X)
         self._model.data.check_host("Effective sample sizes")
@@ -266,17 +265,26 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
     def coordinates_(self):
         """Map from the columns that locate a row to the coordinates of the search.
 
-        An object with ``matrix``, ``mean``, ``transformer`` and ``warp``, those that are in use;
+        An object with ``matrix``, ``mean``, ``transformer`` and ``warp`` (``None`` if unused);
         called with rows it returns their coordinates.
         """
         check_is_fitted(self)
-        return self._model.data.placement.coordinates
+        return self._model.data.mapping.coordinates
 
     @property
     def location_mask_(self):
         """Which columns locate a row; ``None`` where all do and models are fitted on all."""
         check_is_fitted(self)
-        return self._model.data.placement.located
+        return self._model.data.mapping.located
+
+
+def check_compiled(model: Any, what: str) -> None:
+    """Refuse what needs a built-in local model."""
+    if not model._model.solver.is_compiled:
+        raise ValueError(
+            f"{what} needs a built-in local model, but estimator={model.estimator!r} is not one; "
+            "use estimator=None."
+        )
 
 
 # --- explanation ---
@@ -300,10 +308,11 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
     order = np.argsort(-weight, kind="stable")[:_MOST_NEIGHBORS].tolist()
     table = [(int(rows[i]), target[i], float(distance[i]), float(share[i])) for i in order]
     values: dict[str, Any] = {"n_neighbors": len(rows), "effective_sample_size": size}
-    summary = "No training row is near enough to count; the prediction is the overall answer."
+    summary = "No training row is near; the prediction is the overall mean or class frequency."
     if len(rows):
         summary = (
-            f"{len(rows)} training rows speak for this one, worth {show(size)} of equal weight; "
+            f"{len(rows)} training rows determine this prediction, with the weight of {show(size)} "
+            "equal ones; "
             f"the nearest is {show(float(distance.min()))} away, the farthest "
             f"{show(float(distance.max()))}{unit}."
         )
@@ -312,8 +321,8 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
         shares = np.bincount(codes, share, minlength=len(model.classes_))
         by_class = dict(zip(model.classes_.tolist(), shares.tolist(), strict=True))
         values["class_shares"] = by_class
-        said = ", ".join(f"{show(c)} {part:.2f}" for c, part in by_class.items() if part > 0)
-        summary += f" Their weight by class: {said}."
+        shown = ", ".join(f"{show(c)} {part:.2f}" for c, part in by_class.items() if part > 0)
+        summary += f" Their weight by class: {shown}."
     return ExplanationSection(
         "neighbors",
         "Neighbours",
@@ -333,43 +342,43 @@ def _targets(model: Any, rows: np.ndarray) -> list[Any]:
 
 
 def _distances(model: Any, X: Any, found: Any) -> tuple[np.ndarray, str]:
-    """Return how far the rows are, in the metric of the model if it has one, and the unit."""
+    """Return the distances of the rows, and their unit."""
     data = model._model.data
-    if not data.placement.by_leaves:
+    if not data.mapping.by_leaves:
         return found.distances, ""
-    # A forest has no distance: that of the standardised columns.
+    # A forest has no distance: use that of the standardised columns.
     spread = data.index.X.std(axis=0)
     step = (data.index.X[found.indices] - dense_row(X)) / np.where(spread > 0.0, spread, 1.0)
     return np.sqrt((step**2).sum(axis=1)), " (in standard deviations)"
 
 
 def _anchors(model: Any, X: Any) -> ExplanationSection:
-    """Return the stored models that are blended for the row, and what each of them says."""
+    """Return the stored models that are blended for the row, with their predictions."""
     _, design, found = next(iter(model._model.localized(model._queries(X))))
     anchors, rows = model.anchors_, found.indices
     step = np.asarray(design)[0] - anchors.origins[rows]
-    said = anchors.values[rows] + np.einsum("mcp,mp->mc", anchors.slopes[rows], step)
+    outputs = anchors.values[rows] + np.einsum("mcp,mp->mc", anchors.slopes[rows], step)
     if hasattr(model, "classes_"):
-        answers = list(model.classes_[said.argmax(axis=1)])
+        predictions = list(model.classes_[outputs.argmax(axis=1)])
     else:
-        answers = said[:, 0].tolist()
+        predictions = outputs[:, 0].tolist()
     share = found.weights / found.weights.sum()
     table = [
-        (int(rows[i]), answers[i], float(found.distances[i]), float(share[i]))
+        (int(rows[i]), predictions[i], float(found.distances[i]), float(share[i]))
         for i in np.argsort(-share, kind="stable").tolist()
     ]
     size = float(1.0 / (share**2).sum())
     summary = (
-        f"{len(rows)} of {len(anchors.centers)} stored models are blended for this row, worth "
-        f"{show(size)} of equal weight; the nearest stands {show(float(found.distances.min()))} "
-        "away."
+        f"{len(rows)} of {len(anchors.centers)} stored models are averaged for this row, with the "
+        f"weight of {show(size)} equal ones; the nearest is "
+        f"{show(float(found.distances.min()))} away."
     )
     values = {
         "n_anchors": len(anchors.centers),
         "n_blended": len(rows),
         "effective_sample_size": size,
     }
-    head = ("anchor", "says", "distance", "weight")
+    head = ("anchor", "prediction", "distance", "weight")
     return ExplanationSection("anchors", "Anchors", summary, head, table, "weight", values)
 
 
@@ -382,51 +391,50 @@ def _slopes(model: Any, X: Any, columns: RowColumns) -> ExplanationSection | Non
     try:
         slopes = np.asarray(model.local_coef(X))[0]
     except (AttributeError, ValueError):
-        # A black box around every query, or coordinates that are no linear map, have no slopes.
+        # Estimators that are not compiled and nonlinear coordinates have no slopes.
         return None
     if not slopes.any():
-        # Local means and pure neighbourhoods are flat.
         return None
-    said = "the prediction"
+    score = "the prediction"
     if hasattr(model, "classes_"):
         chosen = model.classes_.tolist().index(model.predict(X)[0])
         if slopes.ndim == 2:
             slopes = slopes[chosen]
         elif chosen == 0:
             slopes = -slopes
-        said = f"the score of {show(model.classes_[chosen])}"
+        score = f"the score of {show(model.classes_[chosen])}"
     elif slopes.ndim == 2:
-        slopes, said = slopes[0], "the first target"
+        slopes, score = slopes[0], "the first target"
     x = dense_row(X)[0]
     centre = _centre(model, X, x)
-    speakers = "anchors" if hasattr(model, "anchors_") else "neighbours"
+    kind = "anchors" if hasattr(model, "anchors_") else "neighbours"
     return coefficient_section(
         columns,
         slopes,
         x - centre,
-        f"Around this row, {said} changes by so much per unit of a column; contributions are "
-        f"counted from the weighted mean of the {speakers}.",
+        f"Slopes of {score} around this row, per unit of each column; contributions are relative "
+        f"to the weighted mean of the {kind}.",
     )
 
 
 def _centre(model: Any, X: Any, x: np.ndarray) -> np.ndarray:
-    """Return the weighted mean of those who speak, in the columns of the row."""
+    """Return the weighted mean of the neighbours, in the columns of the row."""
     found, data = _neighborhood(model, X), model._model.data
     if not len(found.indices):
         return x
     share = found.weights / found.weights.sum()
-    if data.placement.by_leaves:
+    if data.mapping.by_leaves:
         return share @ data.index.X[found.indices]
     mean = np.asarray(share @ data.rows[found.indices]).ravel()
-    if data.placement.located is not None:
+    if data.mapping.located is not None:
         centre = x.copy()
-        centre[~data.placement.located] = mean
+        centre[~data.mapping.located] = mean
         return centre
-    return x + _step_back(data.placement.coordinates, x, mean)
+    return x + _step_back(data.mapping.coordinates, x, mean)
 
 
 def _step_back(coordinates: Any, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return the shortest step of the columns that makes, to first order, that of coordinates."""
+    """Return the shortest step in the columns that gives, to first order, that in coordinates."""
     step = mean - np.asarray(coordinates(x[None, :]))[0]
     matrix = coordinates.matrix
     if coordinates.transformer is not None:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal._conformal import LabelSetMixin
-from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
+from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
 from vicinal.local._fits import has_gradient, scores_and_gradients
 from vicinal.local._selection import left_out_temperature, select, store
 from vicinal.local._settings import exact_class_solver, local_data, resolve
@@ -33,17 +32,9 @@ def _has_scores(method: str):
     return check
 
 
-def _check_compiled(model: Any, what: str) -> None:
-    if not model._model.solver.is_compiled:
-        raise ValueError(
-            f"{what} needs a built-in local model, but estimator={model.estimator!r} is fitted as "
-            "a black box; use estimator=None and loss=."
-        )
-
-
 @documented
 class BaseLocalClassifier(ClassifierMixin, BaseLocal):
-    """Private base of local classifiers.
+    """Base class of local classifiers.
 
     Parameters
     ----------
@@ -55,9 +46,9 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
     degree : {0, 1, 2}, default=1
         Degree of the local polynomial; 0 is a weighted vote.
     calibration : {"temperature", None}, default="temperature"
-        ``"temperature"`` turns scores into softmax(score / T) with T of least leave-one-out log
-        loss; ``None`` cuts negative ridge scores to 0 and normalises (logistic and hinge scores go
-        through the logistic function first).
+        ``"temperature"`` gives softmax(score / T), where T minimises the leave-one-out log loss.
+        ``None`` sets negative ridge scores to 0 and normalises; other scores pass through the
+        logistic function first.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of each class's rows; neighbourhood sizes do not change.
 
@@ -66,8 +57,8 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
     temperature_ : float or None
         Temperature of the probabilities.
     loo_score_ : float
-        Leave-one-out error rate of the setting chosen, on the rows it was chosen by; present when
-        something was chosen.
+        Leave-one-out error rate of the selected setting, on the rows used for the selection and
+        therefore optimistic; present if something was selected.
     """
 
     # --- queries ---
@@ -81,7 +72,7 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
             Queries.
         """
         X = self._queries(X)
-        return predicted_labels(self, self._model.answers(X))
+        return predicted_labels(self, self._model.predictions(X))
 
     @available_if(_has_scores("predict_proba"))
     def predict_proba(self, X):
@@ -93,7 +84,7 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
             Queries.
         """
         X = self._queries(X)
-        scores = self._model.answers(X, "predict_proba")
+        scores = self._model.predictions(X, "predict_proba")
         proba = probabilities(scores, self._model.solver.link, self.temperature_)
         return self._model.data.as_given(proba)
 
@@ -107,7 +98,7 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
             Queries.
         """
         X = self._queries(X)
-        scores = self._model.answers(X, "decision_function")
+        scores = self._model.predictions(X, "decision_function")
         if self._model.solver.is_linear:
             # Indicators 0 and 1 become the targets -1 and 1.
             scores = 2.0 * scores - 1.0
@@ -124,7 +115,7 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
             of the second. Zero where the neighbourhood holds one class.
         """
         X = self._queries(X)
-        _check_compiled(self, "local_coef")
+        check_compiled(self, "local_coef")
         slopes = self._model.slopes(X)
         slopes = slopes[:, 1, :] if len(self.classes_) == 2 else slopes
         return self._model.data.as_given(slopes)
@@ -139,10 +130,10 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     r"""Classification by a weighted model around every query.
 
     For each query a small model (ridge on class indicators, logistic, squared hinge, or any
-    classifier) is fitted to the rows around it, near rows weighing more than far ones, and
-    evaluated there. Where classes mix it mostly errs less than a vote of neighbours, and every
-    answer comes with its neighbours, their weights and the slopes of its model. This is one local
-    model; :class:`vicinal.auto.AutoClassifier` mixes several with other kinds.
+    classifier) is fitted to the rows around it, weighted by distance, and evaluated at the query.
+    Where classes overlap it usually has fewer errors than a vote of neighbours. Every prediction
+    comes with its neighbours, their weights and the slopes of its model. This is one local model;
+    :class:`vicinal.auto.AutoClassifier` averages several with other model families.
 
     Read more in the :doc:`user guide </guide/local>`.
 
@@ -150,18 +141,17 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     ----------
     estimator : classifier, default=None
         Local model, cloned and fitted on the neighbours centred at the query with their weights.
-        ``None`` uses the built-in model of ``loss``. ``RidgeClassifier``,
-        ``LogisticRegression`` and ``LinearSVC`` themselves (not subclasses) are computed by
-        compiled code that solves their own objective.
+        ``None`` uses the built-in model of ``loss``. ``RidgeClassifier``, ``LogisticRegression``
+        and ``LinearSVC`` (not subclasses) run as compiled code that solves their own objective.
     outside : {"nearest", "prior", "raise"}, default="nearest"
-        What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
-        the class shares of the training set, or an error.
+        Prediction where no row lies within a fixed ``bandwidth``: from the d+1 nearest rows, the
+        class frequencies of the training rows, or an error.
 
     See Also
     --------
-    LocalRegressor : The same for numbers.
-    AnchoredLocalClassifier : Models fitted once at anchors, for quick predictions.
-    vicinal.auto.AutoClassifier : A mixture of local and other models.
+    LocalRegressor : The same for regression.
+    AnchoredLocalClassifier : Models fitted once at anchors, for fast predictions.
+    vicinal.auto.AutoClassifier : A weighted average of local and other models.
     sklearn.neighbors.KNeighborsClassifier : Votes without a local model.
 
     Notes
@@ -178,14 +168,14 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     are 0. The others have finite scores too: the minimiser of their objective, whose intercept
     carries a penalty of 1e-8 times the total weight.
 
-    A neighbourhood of one class is answered without a fit. Good fixed values are ``n_neighbors=40``
+    A neighbourhood of one class needs no fit. Good fixed values are ``n_neighbors=40``
     and ``alpha=1`` for the squared error, ``alpha=0.1`` for the other losses.
 
-    Of the sizes and penalties at least as large as those of least leave-one-out loss, the largest
-    penalty and then the largest size whose loss is within half a (paired) standard error is taken.
+    Among the settings at least as smooth as the one of least leave-one-out loss, and within half a
+    (paired) standard error of it, the largest penalty and then the largest size is selected.
 
-    Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well. A
-    weight common to all rows changes nothing.
+    A sample weight of 2 equals repeating the row, also for neighbourhood sizes. A weight common to
+    all rows changes nothing.
 
     References
     ----------
@@ -280,14 +270,14 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         return self
 
     def _complete(self, temperature: float | None) -> None:
-        """Do what follows the choice of a setting."""
+        """Finish a model whose setting has been selected."""
         self.temperature_ = temperature
 
     @atomic_fit
     def partial_fit(self, X, y, classes=None, sample_weight=None, groups=None):
-        """Add rows; the first call is ``fit``.
+        """Add rows; on an unfitted model this is ``fit``.
 
-        What the first call chose or learned (metric, size, penalty, temperature) stays.
+        Metric, size, penalty and temperature stay as they were selected first.
 
         Parameters
         ----------
@@ -296,7 +286,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         y : array-like of shape (n_samples,)
             Their labels.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever be seen; in the first call, if its rows lack some.
+            All labels; needed on an unfitted model if its rows lack some.
         groups : array-like of shape (n_samples,), default=None
             Groups, in every call or in none; rows of different calls never share one.
         """
@@ -304,15 +294,15 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         if not is_first and classes is not None:
             if not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError(
-                    f"classes={np.asarray(classes).tolist()} differ from those of the first call, "
-                    f"{self.classes_.tolist()}; name the same in every call, or none."
+                    f"classes={np.asarray(classes).tolist()} differ from classes_="
+                    f"{self.classes_.tolist()}; pass the same classes in every call, or none."
                 )
         classes = classes if is_first else self.classes_
         shared = (self, X, y, sample_weight, groups, "classification")
         data = local_data(*shared, classes=classes, reset=is_first)
         if is_first:
             return self._fit_data(data)
-        self._answered = None
+        self._held_out_cache = None
         rows, rule = self._model.data.joined(data), self._model.rule
         settings = resolve(self, replace(data, y=rows.y, sample_weight=rows.sample_weight))
         if self.bandwidth is None and isinstance(self.n_neighbors, float):
@@ -325,11 +315,10 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     def decision_function_and_gradient(self, X, *, weights_move=True):
         """Return the decision function and its exact gradient.
 
-        The gradient follows every part of the local fit: the model, the weights that move with the
-        query, the bandwidth and the penalty. It exists, once fitted, for the built-in models of
-        degree 0 or 1 on dense rows with Euclidean distances (in columns as given, standardised or
-        whitened); between changes of the set of neighbours or margins, where the function has
-        kinks, it is exact.
+        The gradient includes the change of the weights, of the bandwidth and of the penalty with
+        the query. It is available after ``fit`` for the built-in models of degree 0 or 1 on dense
+        rows with Euclidean distances (in columns as given, standardised or whitened). The function
+        has kinks where the set of neighbours changes.
 
         Parameters
         ----------
@@ -377,14 +366,14 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         return self._model.kernel(X)
 
     def leave_one_out(self, rows=None, *, method="predict_proba"):
-        """Return the answer to training rows by models that did not see them.
+        """Return predictions for training rows by models that did not see them.
 
         Parameters
         ----------
         rows : array-like of int, default=None
             Training rows, all of them by default; rows of zero sample weight are not counted.
         method : {"predict_proba", "score"}, default="predict_proba"
-            Class probabilities, or the scores they are made of.
+            Class probabilities, or the scores they are computed from.
 
         Returns
         -------
@@ -394,7 +383,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         check_is_fitted(self)
         if method not in ("predict_proba", "score"):
             raise ValueError(f'method={method!r} must be "predict_proba" or "score".')
-        _check_compiled(self, "leave_one_out")
+        check_compiled(self, "leave_one_out")
         scores = self._model.left_out(None if rows is None else np.asarray(rows))
         if method == "score":
             return scores

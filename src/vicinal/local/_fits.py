@@ -1,4 +1,4 @@
-"""Fitted local models: training rows, a rule for neighbourhoods and a solver, as one object."""
+"""Fitted local models: training rows, a neighbourhood rule and a solver."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -36,11 +36,11 @@ class LocalFit:
     Attributes
     ----------
     data : LocalRows
-        Training rows; their library decides on which engine everything runs.
+        Training rows; their array library selects the engine.
     rule : NearestRule, RadiusRule or ForestRule
         How far a neighbourhood reaches.
     solver : object
-        What is fitted to it.
+        Model fitted to it.
     alpha : float
         Penalty.
     outside : array of shape (n_outputs,)
@@ -64,19 +64,19 @@ class LocalFit:
 
     def localized(self, X) -> Iterator[tuple[slice, Any, Any]]:
         """Yield (block, design rows of the queries, their neighbourhoods)."""
-        place, design = self.data.locate(X)
+        coords, design = self.data.locate(X)
         localizer = self.data.localizer(self.rule, self.factor)
         for block in self.data.blocks(num_samples(X), self.rule):
-            yield block, design[block, :], localizer.neighborhoods(place[block, :])
+            yield block, design[block, :], localizer.neighborhoods(coords[block, :])
 
-    def answers(self, X, method: str | None = None) -> Any:
+    def predictions(self, X, method: str | None = None) -> Any:
         """Return predictions or class scores, (n_queries, n_outputs)."""
-        solver = self.solver.asked(method)
+        solver = self.solver.with_method(method)
         return self._concat([self._at(solver, *some[1:]) for some in self.localized(X)])
 
     def _at(self, solver, design, found) -> Any:
-        """Return the answers at a block of queries; ``outside`` where nobody is near."""
-        empty = found.nobody()
+        """Return the predictions of a block of queries; ``outside`` where no row is near."""
+        empty = found.is_empty()
         if not empty.any():
             return solver.path(self.data, design, found, [self.alpha])[0]
         out = np.empty((len(empty), len(self.outside)))
@@ -88,7 +88,7 @@ class LocalFit:
         return out
 
     def at(self, design) -> np.ndarray:
-        """Return the answers at queries in coordinates, where search and fit share them."""
+        """Return predictions at queries in coordinates, where search and fit share them."""
         localizer = self.data.localizer(self.rule, self.factor)
         return np.concatenate(
             [
@@ -103,7 +103,7 @@ class LocalFit:
             self.solver.slopes(self.data, design, found, self.alpha)
             for _, design, found in self.localized(X)
         ]
-        return self.data.placement.pull_back(self._concat(parts), X)
+        return self.data.mapping.pull_back(self._concat(parts), X)
 
     def _concat(self, parts: list) -> Any:
         return namespace(parts[0]).concat(parts, axis=0)
@@ -111,7 +111,7 @@ class LocalFit:
     # --- training rows ---
 
     def left_out(self, rows=None, data=None) -> Any:
-        """Return the answers to training rows, each left out of its own neighbourhood.
+        """Return predictions for training rows, each left out of its own neighbourhood.
 
         ``data`` are the same rows in other coordinates: those of a metric that did not see them.
         """
@@ -121,7 +121,7 @@ class LocalFit:
         return self._concat([fit._at(self.solver, *some[3:]) for some in blocks])
 
     def fitted(self) -> np.ndarray:
-        """Return the answers to the training rows, themselves among their neighbours."""
+        """Return in-sample predictions for the training rows."""
         parts = [self._at(self.solver, *some[1:]) for some in self.on_training()]
         return np.concatenate(parts)
 
@@ -151,24 +151,22 @@ class LocalFit:
         n = self.data.n_samples
         parts = [sparse.csr_matrix((0, n))]
         for _, design, found in self.localized(X):
-            flat = values(design, found)
-            shape = (found.n_queries, n)
-            parts.append(sparse.csr_matrix((flat, found.indices, found.indptr), shape=shape))
+            parts.append(found.matrix(values(design, found), n))
         return sparse.vstack(parts, format="csr")
 
-    def answers_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return the answers of a linear smoother and |l(q)|^2 of each query.
+    def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions of a linear smoother and |l(q)|^2 of each query.
 
-        Where no row is near, the mean of all rows answers, or nobody does.
+        Where no row is near, the prediction is the mean of all rows or NaN.
         """
-        answers, norms = [], []
-        nobody = np.nan if np.isnan(self.outside).any() else 1.0 / self.data.total_weight
+        values, norms = [], []
+        empty = np.nan if np.isnan(self.outside).any() else 1.0 / self.data.total_weight
         for _, design, found in self.localized(X):
-            answers.append(self._at(self.solver, design, found))
+            values.append(self._at(self.solver, design, found))
             kernel = self.block_kernel(design, found)
             squares = squared_norms(found, kernel, self.data.sample_weight)
-            norms.append(np.where(found.nobody(), nobody, squares))
-        return np.concatenate(answers), np.concatenate(norms)
+            norms.append(np.where(found.is_empty(), empty, squares))
+        return np.concatenate(values), np.concatenate(norms)
 
 
 def squared_norms(found: WeightedNeighborhoods, kernel: np.ndarray, weights) -> np.ndarray:
@@ -187,7 +185,7 @@ class GlobalFit(LocalFit):
 
     @classmethod
     def applies(cls, rule, solver) -> bool:
-        """Tell whether one fit answers all queries."""
+        """Return whether one fit serves all queries."""
         return isinstance(rule, RadiusRule) and rule.is_global and not solver.depends_on_origin
 
     @cached_property
@@ -197,17 +195,17 @@ class GlobalFit(LocalFit):
         weights = data.weights if self.factor is None else data.weights * self.factor
         origin = np.asarray(weights @ data.rows / weights.sum()).reshape(1, -1)
         design = sparse.csr_matrix(origin) if data.is_sparse else origin
-        everybody = WeightedNeighborhoods(
+        all_rows = WeightedNeighborhoods(
             np.array([0, data.n_samples], dtype=np.int64),
             np.arange(data.n_samples, dtype=np.int64),
             weights,
             np.zeros(data.n_samples),
             np.full(1, np.inf),
         )
-        level = self.solver.path(data, design, everybody, [self.alpha])[0]
-        return origin, level, self.solver.slopes(data, design, everybody, self.alpha)[0]
+        level = self.solver.path(data, design, all_rows, [self.alpha])[0]
+        return origin, level, self.solver.slopes(data, design, all_rows, self.alpha)[0]
 
-    def answers(self, X, method: str | None = None) -> np.ndarray:
+    def predictions(self, X, method: str | None = None) -> np.ndarray:
         """Return predictions or class scores, (n_queries, n_outputs)."""
         origin, level, slopes = self._plane
         design = self.data.locate(X)[1]
@@ -217,7 +215,7 @@ class GlobalFit(LocalFit):
         """Return gradients with respect to the columns of X, the same for every query."""
         slopes = self._plane[2]
         slopes = np.broadcast_to(slopes, (num_samples(X), *slopes.shape))
-        return self.data.placement.pull_back(slopes, X)
+        return self.data.mapping.pull_back(slopes, X)
 
 
 @saved()
@@ -227,7 +225,7 @@ class LineFit(LocalFit):
 
     @classmethod
     def applies(cls, data, rule, solver, alpha: float) -> bool:
-        """Tell whether windows of sorted points give what a search and QR would."""
+        """Return whether windows of sorted points can replace search and QR."""
         return (
             type(rule) is NearestRule
             and rule.kernel == "tricube"
@@ -243,7 +241,7 @@ class LineFit(LocalFit):
 
     @cached_property
     def _sorted(self) -> LinePoints:
-        """The points in order (ties by target, so that the order of rows is immaterial)."""
+        """The points in order; ties by target, so that the order of rows does not matter."""
         x, Y = self.data.rows[:, 0], self.data.y
         order = np.lexsort((*Y.T[::-1], x))
         factor = np.ones(len(x)) if self.factor is None else self.factor[order]
@@ -270,11 +268,11 @@ class LineFit(LocalFit):
         return values, slopes, norms, solved & np.isfinite(values).all(axis=1)
 
     def at(self, design) -> np.ndarray:
-        """Return the answers at queries in coordinates."""
+        """Return predictions at queries in coordinates."""
         return self._values(design)[0]
 
     def _values(self, design, *, want_norms: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return values and norms; the few undetermined queries go the general way."""
+        """Return values and norms; underdetermined queries use the general method."""
         values, _, norms, solved = self.on_line(design, want_norms=want_norms)
         rest = np.flatnonzero(~solved)
         if rest.size:
@@ -287,21 +285,21 @@ class LineFit(LocalFit):
                 norms[rest[block]] = squared_norms(found, kernel, None)
         return values, norms
 
-    def answers(self, X, method: str | None = None) -> np.ndarray:
+    def predictions(self, X, method: str | None = None) -> np.ndarray:
         """Return predictions, (n_queries, n_outputs)."""
         return self.at(self.data.locate(X)[1])
 
-    def answers_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return the answers and |l(q)|^2 of each query."""
+    def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions and |l(q)|^2 of each query."""
         return self._values(self.data.locate(X)[1], want_norms=True)
 
     def fitted(self) -> np.ndarray:
-        """Return the answers to the training rows, themselves among their neighbours."""
+        """Return in-sample predictions for the training rows."""
         return self.at(self.data.rows)
 
 
 def make_fit(data, rule, solver, alpha: float, outside, factor=None) -> LocalFit:
-    """Return the object that answers queries: the quickest that gives the same answers."""
+    """Return the fitted model, of the fastest class that applies."""
     parts = (data, rule, solver, float(alpha), outside, factor)
     if GlobalFit.applies(rule, solver):
         return GlobalFit(*parts)
@@ -314,7 +312,7 @@ def make_fit(data, rule, solver, alpha: float, outside, factor=None) -> LocalFit
 
 
 def has_gradient(fit: LocalFit) -> bool:
-    """Tell whether the fit is one whose gradient is known in closed form."""
+    """Return whether the gradient of the fit has a closed form."""
     data, solver = fit.data, fit.solver
     return (
         data.is_host
@@ -322,7 +320,7 @@ def has_gradient(fit: LocalFit) -> bool:
         and solver.name != "multinomial"
         and solver.degree < 2
         and data.index.is_euclidean
-        and data.placement.coordinates.transformer is None
+        and data.mapping.coordinates.transformer is None
     )
 
 
@@ -333,28 +331,28 @@ def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarr
     local models.
     """
     if isinstance(fit, GlobalFit):
-        return fit.answers(X), fit.slopes(X)
+        return fit.predictions(X), fit.slopes(X)
     data = fit.data
     scores = np.empty((X.shape[0], data.n_outputs))
     gradients = np.zeros((*scores.shape, X.shape[1]))
     localizer = data.localizer(fit.rule, fit.factor)
-    place, design = data.locate(X)
+    coords, design = data.locate(X)
     for block in data.blocks(X.shape[0], fit.rule):
-        found = localizer.neighborhoods(place[block])
-        empty = found.nobody()
+        found = localizer.neighborhoods(coords[block])
+        empty = found.is_empty()
         scores[block][empty] = fit.outside
         some = np.flatnonzero(~empty)
         if not some.size:
             continue
         found, rows = take_queries(found, some), block.start + some
-        move = weight_slopes(localizer, place[rows], found) if weights_move else _still(found)
-        values, slopes, pulls = _block(fit, design[rows], place[rows], found, move)
+        move = weight_slopes(localizer, coords[rows], found) if weights_move else _still(found)
+        values, slopes, pulls = _block(fit, design[rows], coords[rows], found, move)
         scores[rows] = values
-        gradients[rows] = _join(data.placement, slopes, pulls, X[rows])
+        gradients[rows] = _join(data.mapping, slopes, pulls, X[rows])
     return scores, gradients
 
 
-def _block(fit: LocalFit, design, place, found, move):
+def _block(fit: LocalFit, design, coords, found, move):
     """Fit the local models of a block; return scores, slopes and pulls through the weights."""
     data, solver = fit.data, fit.solver
     loss = getattr(solver, "objective", Objective("squared_error"))
@@ -369,21 +367,21 @@ def _block(fit: LocalFit, design, place, found, move):
     def solve(part):
         queries = bundled(data.rows, design, found, part, solver.degree)
         out = Fits(scores[part], slopes[part], converged[part])
-        motion = Motion(data.index.X, place[part], radial, common, extra[part], pulls[part])
+        motion = Motion(data.index.X, coords[part], radial, common, extra[part], pulls[part])
         local_classifiers(queries, data.y, objective, out, motion)
 
     over_queries(solve, n_queries, solver.n_jobs)
     return scores, slopes, pulls
 
 
-def _join(placement, slopes, pulls, X) -> np.ndarray:
-    """Put both parts of the gradient into the columns of X."""
-    mask = placement.located
+def _join(mapping, slopes, pulls, X) -> np.ndarray:
+    """Return both parts of the gradient in the columns of X."""
+    mask = mapping.located
     if mask is None:
-        return placement.coordinates.pull_back(slopes + pulls, X)
+        return mapping.coordinates.pull_back(slopes + pulls, X)
     full = np.zeros((*slopes.shape[:2], X.shape[1]))
     full[:, :, ~mask] = slopes
-    full[:, :, mask] = placement.coordinates.pull_back(pulls, X[:, mask])
+    full[:, :, mask] = mapping.coordinates.pull_back(pulls, X[:, mask])
     return full
 
 
@@ -395,7 +393,7 @@ def _still(found: WeightedNeighborhoods):
     return none, none, np.zeros((found.n_queries, 1))
 
 
-def weight_slopes(localizer, place, found: WeightedNeighborhoods):
+def weight_slopes(localizer, coords, found: WeightedNeighborhoods):
     """Return (radial, common, extra): grad w_i = radial_i (x_i - q) + common_i extra(q)."""
     rule = localizer.rule
     user = np.ones(len(found.indices))
@@ -403,16 +401,16 @@ def weight_slopes(localizer, place, found: WeightedNeighborhoods):
         user *= localizer.sample_weight[found.indices]
     if localizer.factor is not None:
         user *= localizer.factor[found.indices]
-    extra = np.zeros(place.shape)
+    extra = np.zeros(coords.shape)
     if isinstance(rule, NearestRule):
-        _set_bandwidth_slopes(localizer, rule, place, np.arange(len(place)), extra)
+        _set_bandwidth_slopes(localizer, rule, coords, np.arange(len(coords)), extra)
         return *_nearest_slopes(rule, found, user), extra
     if np.isinf(rule.bandwidth):
         return *_still(found)[:2], extra
     if rule.kernel == "gaussian":
         # Weights are relative to the nearest row's, which moves too.
-        nearest = localizer.index.nearest(place, 1)[1][:, 0]
-        extra = localizer.index.X[nearest] - place
+        nearest = localizer.index.nearest(coords, 1)[1][:, 0]
+        extra = localizer.index.X[nearest] - coords
         radial = found.weights / rule.bandwidth**2
         return radial, -radial, extra
     h, r = rule.bandwidth, found.distances
@@ -420,17 +418,17 @@ def weight_slopes(localizer, place, found: WeightedNeighborhoods):
     radial, common = -slope / (h * np.where(r > 0.0, r, 1.0)), np.zeros_like(slope)
     enlarged = np.flatnonzero(found.bandwidths != h)
     if enlarged.size:
-        # Nobody was near: these reached to the nearest rows.
-        some = NearestRule(min(place.shape[1] + 1, localizer.n_samples - 1), rule.kernel)
-        _set_bandwidth_slopes(localizer, some, place, enlarged, extra)
-        other = np.isin(np.repeat(np.arange(len(place)), found.sizes()), enlarged)
+        # No row was within the bandwidth: these use the nearest rows.
+        some = NearestRule(min(coords.shape[1] + 1, localizer.n_samples - 1), rule.kernel)
+        _set_bandwidth_slopes(localizer, some, coords, enlarged, extra)
+        other = np.isin(np.repeat(np.arange(len(coords)), found.sizes()), enlarged)
         wide = _nearest_slopes(some, found, user)
         radial[other], common[other] = wide[0][other], wide[1][other]
     return radial, common, extra
 
 
 def _nearest_slopes(rule: NearestRule, found: WeightedNeighborhoods, user):
-    """Weights K(r / h(q)) move with the distance and with the bandwidth."""
+    """Return (radial, common) of the weights K(r / h(q))."""
     h = np.repeat(found.bandwidths, found.sizes())
     r = found.distances
     safe = np.where(h > 0.0, h, 1.0)
@@ -440,16 +438,16 @@ def _nearest_slopes(rule: NearestRule, found: WeightedNeighborhoods, user):
     return radial, -slope * r / (safe * safe)
 
 
-def _set_bandwidth_slopes(localizer, rule: NearestRule, place, queries, extra) -> None:
+def _set_bandwidth_slopes(localizer, rule: NearestRule, coords, queries, extra) -> None:
     """Write grad h(q) = stretch (q - x_k) / |q - x_k| for the row that sets the bandwidth."""
     finder = type(localizer)(localizer.index, rule, sample_weight=localizer.sample_weight)
-    distances, indices, user = finder.candidates(place[queries], rule.count)
+    distances, indices, user = finder.candidates(coords[queries], rule.count)
     h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
     short = ~np.isfinite(h)
-    # All rows together were too few: the farthest one decides, with the same stretch as there.
+    # All rows together were too few: the farthest one sets the bandwidth.
     h = np.where(short, distances[:, -1], h)
     stretch = np.where(short, 1.0 + 1.0 / max(1.0, rule.count), 1.0) * rule.stretch
     column = (distances >= h[:, None]).argmax(axis=1)
     row = indices[np.arange(len(queries)), column]
-    away = place[queries] - localizer.index.X[row]
+    away = coords[queries] - localizer.index.X[row]
     extra[queries] = away * (stretch / np.where(h > 0.0, h, 1.0))[:, None]

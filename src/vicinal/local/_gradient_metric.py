@@ -30,65 +30,66 @@ from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._rows import (
     Coordinates,
     LocalRows,
-    Placement,
+    RowMapping,
     SearchOptions,
     column_scale,
     local_weights,
-    place_rows,
+    map_rows,
     weighted_mean,
 )
 from vicinal.local._solvers import RidgeSolver, suited_to
 
-# A direction whose slope vanished keeps this share of the largest scale.
+# Least scale of a direction, relative to the largest.
 _FLOOR = 1e-3
-# Slopes at so many rows determine the outer product; fewer where one slope is dear.
+# Number of rows at which slopes are computed, between two limits by cost.
 _MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
-# They are searched for neighbours among so many rows at most.
+# Largest number of rows among which their neighbours are searched.
 _MAX_ROWS = 100_000
 
 
 @saved(mean_="p", scale_="p", components_="k p")
 @documented
 class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""A linear map under which columns that do not change the answer fade away.
+    r"""Linear map learned from local slopes, which shrinks columns that do not change the target.
 
-    Local linear models already hold what a metric needs: their slopes. Their mean outer product
-    says along which directions the answer changes; the map stretches those and shrinks the others.
-    Then the slopes are taken again in the new coordinates, round after round. The result is a plain
-    transformer: put it before k-nearest neighbours, mixtures or any other model that lives on
-    distances, or hand it to a local model as ``metric=``.
+    The mean outer product of the slopes of local linear models shows along which directions the
+    target changes. The map stretches those and shrinks the others; then the slopes are computed
+    again in the new coordinates, for ``n_rounds`` rounds. Use it as a transformer before k-nearest
+    neighbours or any other model based on distances, or pass it to a local model as ``metric=``.
 
     Read more in the :doc:`user guide </guide/metric>`.
 
     Parameters
     ----------
     n_rounds : int, default=3
-        Number of rounds. One or two suit noisy class labels; up to six pay where many columns are
-        irrelevant and the answer is smooth.
+        Number of rounds. One or two suit noisy class labels; up to six help where many columns are
+        irrelevant and the target is smooth.
     n_neighbors : int or "auto", default="auto"
-        Size of the neighbourhoods whose slopes are taken; ``"auto"`` is twice the number of
+        Size of the neighbourhoods of the local models; ``"auto"`` is twice the number of
         columns, between 40 and 160 and at most a third of the rows.
     alpha : float or "auto", default="auto"
-        Relative ridge penalty of the slopes; ``"auto"`` is 1 for classes and 0.1 for numbers.
+        Ridge penalty of the slopes, relative to the spread of the neighbourhood; ``"auto"`` is 1
+        for classification and 0.1 for regression.
     diagonal : bool, default=False
-        Scale the columns only, instead of rotating them too.
+        Only scale the columns, without rotating them.
     standardize : bool, default=True
         Scale the columns to unit variance first; ``False`` for columns of one unit, such as
-        principal axes, whose spread says how much they matter.
+        principal axes, whose spread is informative.
     task : {"auto", "classification", "regression"}, default="auto"
-        What y holds; ``"auto"`` takes numbers with a fractional part, or with more than twenty
-        distinct values that make up over a tenth of the rows, for targets and the rest for labels.
+        ``"auto"`` is regression if y has fractional values, or more than 20 distinct values that
+        make up over a tenth of the rows; otherwise classification.
     n_jobs : int, default=None
-        Threads; ``None`` uses every core.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows at which slopes are taken when there are more than needed, and 100,000 rows
-        to learn from where there are more.
+        Seed of the rows at which slopes are computed, and of a sample of 100,000 rows where there
+        are more.
 
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (n_features,)
-        Columns are centred and scaled first; constant ones keep scale one, and all do without
-        ``standardize``.
+        Mean and scale of the columns; the scale is 1 for constant columns, and for all columns
+        without ``standardize``.
     components_ : ndarray of shape (n_features, n_features)
         Map of the scaled columns: ``transform(X) = (X - mean_) / scale_ @ components_.T``.
     maps_ : ndarray of shape (n_rounds, n_features, n_features)
@@ -96,11 +97,11 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     outer_products_ : ndarray of shape (n_rounds, n_features, n_features)
         Gradient outer product of every round, in the scaled columns.
     feature_importances_ : ndarray of shape (n_features,)
-        Length of each scaled column under the map, as a share; near zero where it has faded.
+        Length of each scaled column under the map, as a share of the sum.
 
     See Also
     --------
-    LocalClassifier : Chooses the number of rounds by cross-fitting.
+    LocalClassifier : Selects the number of rounds by cross-fitting.
     sklearn.neighbors.NeighborhoodComponentsAnalysis : A metric for nearest neighbours, by descent.
 
     Notes
@@ -109,14 +110,13 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     :math:`G = \operatorname{mean}_q B_q^\top B_q = U \operatorname{diag}(w_j) U^\top` is the
     expected gradient outer product [1]_, and a round maps the coordinates by
     :math:`U \operatorname{diag}(w_j^{1/4} + 10^{-3} w_1^{1/4}) U^\top`. The fourth root moves
-    half-way to the metric :math:`G` itself; the floor keeps every direction alive, because one that
-    is lost cannot come back. Neighbourhoods of one class add nothing.
+    half-way to the metric :math:`G` itself. The floor keeps every direction, because a direction
+    that is lost cannot come back. Neighbourhoods of one class have slope 0.
 
-    Torch tensors and other array-API arrays are worked on where they are, and what is learned
-    stays there.
+    Array-API arrays such as torch tensors stay on their device, as do the fitted attributes.
 
-    The map has seen the labels: an error estimated by leaving rows out of neighbourhoods only is
-    worthless with it. Cross-validate the whole pipeline.
+    The map uses y, so leave-one-out within neighbourhoods is far too optimistic: cross-validate the
+    whole pipeline.
 
     References
     ----------
@@ -190,10 +190,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def _begin(self, X, y, sample_weight=None) -> tuple[LocalRows, Iterator]:
-        """Return the scaled rows, and (map, outer product) of each round, made when needed.
-
-        For those who end before the last round.
-        """
+        """Return the scaled rows, and an iterator over (map, outer product) of the rounds."""
         data = self._read(X, y, sample_weight)
         xp, is_host = data.xp, data.xp is np
         self.mean_, self.scale_ = column_scale(data.X, data.sample_weight)
@@ -201,9 +198,9 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self.scale_ = xp.ones_like(self.scale_)
         Z = (data.X - self.mean_) / self.scale_
         if is_host:
-            Z[np.abs(Z) < 1e-150] = 0.0  # their squares vanish, and slopes along them overflow
+            Z[np.abs(Z) < 1e-150] = 0.0  # their squares underflow
         search = SearchOptions(n_jobs=self.n_jobs)
-        rows = place_rows(replace(data, X=Z), Placement(Coordinates()), search)
+        rows = map_rows(replace(data, X=Z), RowMapping(Coordinates()), search)
         k = self._count_neighbors(rows.n_columns, rows.total_weight)
         rng = check_random_state(self.random_state)
         queries = slope_queries(rows.n_samples, rows.n_columns, k, rng)
@@ -231,19 +228,19 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             return replace(data, y=data.array(data.xp.asarray(y, dtype=data.X.dtype)))
         if np.ndim(y) != 1:
             raise ValueError(
-                f"y should be a 1d array of labels, got an array of shape {tuple(y.shape)}; a "
-                'table of numbers in several columns is read with task="regression".'
+                f"y should be a 1d array of labels, got an array of shape {tuple(y.shape)}; use "
+                'task="regression" for several targets.'
             )
         classes, codes = encode_labels(y) if is_host else encode_device_labels(y, data.X)
         return replace(data, y=codes, classes=classes)
 
-    def _placements(self, data: TrainingData, located=None) -> Iterator[Placement]:
-        """Yield the coordinates after each round, when needed."""
+    def _mappings(self, data: TrainingData, located=None) -> Iterator[RowMapping]:
+        """Yield the coordinates after each round."""
         X = data.X if located is None else data.X[:, np.flatnonzero(located)]
         _, rounds = self._begin(X, data.y, data.sample_weight)
         for P, _ in rounds:
             matrix = namespace(P).astype(P, self.scale_.dtype) / self.scale_[:, None]
-            yield Placement(Coordinates(matrix, self.mean_), located)
+            yield RowMapping(Coordinates(matrix, self.mean_), located)
 
     def _keep(self, rows: LocalRows, maps, products) -> None:
         xp, Z = namespace(rows.rows), rows.rows
@@ -313,7 +310,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 class SlopeSettings(NamedTuple):
-    """Rows at which slopes are taken, from how many neighbours, with which penalty."""
+    """Rows at which slopes are computed, number of neighbours and penalty."""
 
     queries: np.ndarray
     n_neighbors: int
@@ -342,7 +339,7 @@ def gradient_rounds(
 
 
 def _mean_outer_product(rows: LocalRows, Y, solver, slopes: SlopeSettings) -> Any:
-    """Return the mean outer product of slopes at some rows, each left out."""
+    """Return the mean outer product of leave-one-out slopes at some rows."""
     xp, weights = namespace(rows.rows), rows.weights
     rule = NearestRule(float(slopes.n_neighbors))
     G: Any = 0.0
@@ -367,12 +364,12 @@ def _comparable(rows: LocalRows) -> tuple[Any, float]:
 
 
 def slope_neighbors(n_features: int, total_weight: float) -> int:
-    """Return a neighbourhood that can carry a slope per column without seeing everything."""
+    """Return a number of neighbours that suffices for a slope per column."""
     return max(2, int(min(max(40, 2 * n_features), 160, total_weight / 3)))
 
 
 def slope_queries(n_samples: int, n_features: int, n_neighbors: int, rng) -> np.ndarray:
-    """Draw the rows at which slopes are taken."""
+    """Return a random sample of rows at which slopes are computed."""
     affordable = int(_FLOPS / (n_neighbors * n_features**2 + n_features**3 / 3))
     limit = min(_MAX_QUERIES, max(_MIN_QUERIES, affordable))
     if n_samples <= limit:

@@ -1,4 +1,4 @@
-"""Cleveland's LOESS."""
+"""Local polynomial regression with standard errors (LOESS)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +24,7 @@ from vicinal.local._settings import local_data, resolve
 @saved()
 @dataclass(frozen=True)
 class InterpolatedFit(LocalFit):
-    """Local polynomials at the nodes of a grid, joined by cubic blending.
+    """Local polynomials at the nodes of a grid, with cubic interpolation.
 
     Queries outside the nodes are fitted directly. ``cell`` is the number of rows in a grid cell, as
     a share of those in a neighbourhood.
@@ -50,8 +50,7 @@ class InterpolatedFit(LocalFit):
         """(nodes along each axis, values, slopes, mixed derivatives of a grid)."""
         rows = self.data.rows
         n_cells = self.data.total_weight / max(1.0, self.cell * int(self.rule.count))
-        # Twice as many cells a side as rows alone would ask for: a grid cannot follow the density
-        # as a tree can.
+        # Twice as many cells a side as the rows need: a grid cannot adapt to their density.
         side = int(np.ceil(n_cells)) if rows.shape[1] == 1 else 2 * int(np.ceil(np.sqrt(n_cells)))
         nodes = tuple(quantile_nodes(column, side) for column in rows.T)
         if min(map(len, nodes)) < 2:
@@ -94,7 +93,7 @@ class InterpolatedFit(LocalFit):
             out[~inside] = self.direct.at(np.ascontiguousarray(design[~inside]))
         return out
 
-    def answers(self, X, method: str | None = None) -> np.ndarray:
+    def predictions(self, X, method: str | None = None) -> np.ndarray:
         """Return predictions, (n_queries, n_outputs)."""
         return self.at(self.data.locate(X)[1])
 
@@ -102,16 +101,16 @@ class InterpolatedFit(LocalFit):
         """Return the predictions for the training rows."""
         return self.at(self.data.rows)
 
-    def answers_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of the direct surface and |l(q)|^2 of each query."""
-        return self.direct.answers_and_norms(X)
+        return self.direct.predictions_and_norms(X)
 
 
 def check_surface(rows: LocalRows) -> None:
     """Refuse to interpolate in more than two columns."""
     if rows.n_columns > 2:
         raise ValueError(
-            f'surface="interpolate" handles one or two columns, X has {rows.n_columns}; use '
+            f'surface="interpolate" needs one or two columns, and X has {rows.n_columns}; use '
             'surface="direct".'
         )
 
@@ -120,8 +119,8 @@ def check_surface(rows: LocalRows) -> None:
 class LoessRegressor(BaseLocalRegressor):
     r"""Local polynomial regression with tricube weights and standard errors (LOESS).
 
-    A polynomial is fitted around every query to the share ``span`` of the rows nearest to it. The
-    preset of :class:`LocalRegressor` for smoothing noisy curves and surfaces in one to four
+    A polynomial is fitted around every query to the share ``span`` of the rows nearest to it. It is
+    a preset of :class:`LocalRegressor` for smoothing noisy curves and surfaces in one to four
     columns, with standard errors, confidence and prediction intervals, and robust refits against
     outliers.
 
@@ -135,8 +134,8 @@ class LoessRegressor(BaseLocalRegressor):
     degree : {0, 1, 2}, default=2
         Degree of the local polynomial.
     surface : {"direct", "interpolate"}, default="direct"
-        ``"interpolate"`` fits at the nodes of a grid only and joins them by cubic blending: much
-        faster for many rows, at a small error. For one or two columns.
+        ``"interpolate"`` fits at the nodes of a grid only and interpolates between them: much
+        faster for many rows, with a small error. For one or two columns.
     cell : float, default=0.2
         With ``surface="interpolate"``: rows in a grid cell, as a share of those in a neighbourhood.
         Smaller is closer to the direct surface.
@@ -232,7 +231,7 @@ class LoessRegressor(BaseLocalRegressor):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Keep the rows, run robust iterations and build the surface.
+        """Store the rows, run robust iterations and build the surface.
 
         Parameters
         ----------
@@ -250,3 +249,8 @@ class LoessRegressor(BaseLocalRegressor):
         if self.surface == "interpolate":
             self.n_nodes_ = self._model.n_nodes
         return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags

@@ -40,15 +40,14 @@ from vicinal.neighbors import NeighborSearch
 # ones for smooth targets.
 FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 _QUERIES_PER_TASK = 256
-# More trees steady the weights, most of all where classes are many. Where trees are dear, or tables
-# so small that a fit should take no time, fewer do: up to so many rows, so many trees.
+# Number of trees by number of rows (at most): more trees give steadier weights, fewer save time on
+# tables that are very small or very large.
 _TREES, _FEW_TREES = {299: 100, 999: 200, 30_000: 400}, 100
-# Trees stop early only where all targets agree: evenly spaced members then stand for their leaf.
+# Large leaves occur where all targets agree; so many of their rows, evenly spaced, are stored.
 _MAX_LEAF = 64
-# A tree draws so many rows at most: trees of millions take minutes each, and all of them together
-# have drawn nearly every row.
-_MAX_DRAWN = 100_000
-# Of the rows that share a leaf with a query, so many of the heaviest carry a linear fit.
+# Rows sampled per tree at most: trees of millions of rows take minutes each.
+_MAX_TREE_ROWS = 100_000
+# A linear fit uses at most so many of the rows that share a leaf with the query, heaviest first.
 FOREST_ROWS = 300
 
 
@@ -70,9 +69,14 @@ class WeightedNeighborhoods(NamedTuple):
         """Return the number of neighbours of each query."""
         return np.diff(self.indptr)
 
-    def nobody(self) -> np.ndarray:
-        """Tell which queries have no neighbour."""
+    def is_empty(self) -> np.ndarray:
+        """Return which queries have no neighbour."""
         return self.sizes() == 0
+
+    def matrix(self, values: np.ndarray, n_samples: int) -> sparse.csr_matrix:
+        """Return values of the neighbours as a matrix of shape (n_queries, n_samples)."""
+        shape = (self.n_queries, n_samples)
+        return sparse.csr_matrix((values, self.indices, self.indptr), shape)
 
 
 class Padded(NamedTuple):
@@ -81,8 +85,8 @@ class Padded(NamedTuple):
     indices: Any
     weights: Any
 
-    def nobody(self) -> np.ndarray:
-        """Nearest rows always exist."""
+    def is_empty(self) -> np.ndarray:
+        """Return that no query is empty: nearest rows always exist."""
         return np.zeros(1, dtype=bool)
 
 
@@ -91,11 +95,10 @@ class Padded(NamedTuple):
 class NearestRule:
     """Bandwidth = the radius that holds ``count`` neighbours (or as much user weight).
 
-    Kernels that vanish at one take the distance of the (k+1)-th neighbour, so that k of them count;
-    the others that of the k-th, and everybody at that distance counts. ``loess`` takes the k-th for
-    every kernel, times ``stretch``, and LOESS's guards on tricube weights. Where no row would count
-    (all neighbours are equally far, or a query is so far away that they seem to be) all rows within
-    the bandwidth count alike.
+    For kernels that vanish at one it is the distance of the (k+1)-th neighbour, so that k rows have
+    weight; for the others that of the k-th, ties included. ``loess`` takes the k-th for every
+    kernel, times ``stretch``, and LOESS's limits on tricube weights. Where no row would have weight
+    (all neighbours are equally far), all rows within the bandwidth have the same weight.
     """
 
     count: float
@@ -203,7 +206,7 @@ class NeighborIndex:
 
 
 class Localizer:
-    """Turn queries into neighbourhoods by a rule.
+    """Map from queries to neighbourhoods by a rule.
 
     Parameters
     ----------
@@ -306,7 +309,7 @@ class Localizer:
         )
 
     def _nearest(self, Q, rule, rows, groups) -> WeightedNeighborhoods:
-        """Search until every query has met its count; most do at the first attempt."""
+        """Search with growing ``m`` until every query has enough neighbours."""
         n = self.n_samples
         m = min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
         pending = np.arange(Q.shape[0])
@@ -360,11 +363,11 @@ class Localizer:
         if user is not None:
             weights = weights * user
         mask = weights > 0.0
-        nobody = ~xp.any(mask, axis=1)
-        if bool(xp.any(nobody)):
+        is_empty = ~xp.any(mask, axis=1)
+        if bool(xp.any(is_empty)):
             within = xp.astype(distances <= h[:, None], weights.dtype)
             within = within if user is None else within * user
-            weights = xp.where(nobody[:, None], within, weights)
+            weights = xp.where(is_empty[:, None], within, weights)
             mask = weights > 0.0
         if not self.index.is_host:
             return Padded(indices, weights)
@@ -423,8 +426,8 @@ class Localizer:
     def _leave_out(self, own, indices, distances, user, groups) -> Any:
         """Return the user weights with one observation left out: the row itself, or its group.
 
-        Whole weights are counts: of a row that stands for three, one copy leaves and two stay, as
-        they would if the row were written three times.
+        Integer weights are counts: a row of weight three keeps weight two, as if it were repeated
+        three times and one copy was left out.
         """
         xp = namespace(indices)
         user = xp.ones_like(distances) if user is None else user
@@ -436,7 +439,7 @@ class Localizer:
         return xp.where(indices == own, left, user)
 
     def _fill_empty(self, found, empty, Q, rows, groups) -> WeightedNeighborhoods:
-        """Deal with queries that see no row, as ``outside`` says."""
+        """Apply ``outside`` to queries without neighbours."""
         rule = self.rule
         if rule.outside == "raise":
             raise ValueError(
@@ -473,7 +476,7 @@ def take_queries(found: WeightedNeighborhoods, queries: np.ndarray) -> WeightedN
 
 
 def _enough_for_all(h, distances, rule) -> Any:
-    """Give queries for which all rows together are too few a radius that holds every row."""
+    """Use a radius that holds every row where all rows together are too few."""
     xp = namespace(h)
     short = ~xp.isfinite(h)
     if bool(xp.any(short)):
@@ -537,7 +540,7 @@ class ForestRule:
     out_of_bag="n t",
     _offsets="t+1 <l+1",
     _start="l+1 <e+1",
-    _members="e <n",
+    _leaf_rows="e <n",
     _counts="e",
     _totals="l",
 )
@@ -550,13 +553,13 @@ class ForestIndex:
         Trees.
     X : ndarray of shape (n_samples, n_features)
         Training rows, in the columns the forest saw.
-    draws : list of ndarray of int
-        Rows that each tree drew.
+    sampled : list of ndarray of int
+        Rows that each tree was grown from.
     """
 
     is_euclidean = False
 
-    def __init__(self, forest, X: np.ndarray, draws, n_jobs: int | None = None):
+    def __init__(self, forest, X: np.ndarray, sampled, n_jobs: int | None = None):
         self.forest = forest
         self.X = X
         self.n_jobs = n_jobs
@@ -566,13 +569,13 @@ class ForestIndex:
         self.out_of_bag = np.ones((len(X), len(trees)), dtype=bool)
         single = X.astype(np.float32)  # as trees read them
         entries = []
-        for t, drawn in enumerate(draws):
-            counts = np.bincount(drawn, minlength=len(X))
+        for t, own in enumerate(sampled):
+            counts = np.bincount(own, minlength=len(X))
             rows = np.flatnonzero(counts)
             self.out_of_bag[rows, t] = False
             leaf = trees[t].tree_.apply(single[rows]) + self._offsets[t]
             entries.append((rows, leaf, counts[rows].astype(np.float64)))
-        # A row that every tree has drawn has nobody to ask: it asks all of them.
+        # A row that every tree was grown from uses all trees.
         self.out_of_bag[~self.out_of_bag.any(axis=1)] = True
         self._file(*(np.concatenate(column) for column in zip(*entries, strict=True)))
 
@@ -587,15 +590,15 @@ class ForestIndex:
             raise ValueError("ForestIndex._counts must be positive shares of ForestIndex._totals.")
 
     def _file(self, rows, leaf, counts) -> None:
-        """Sort the drawn rows, which ascend within every leaf, by leaf."""
+        """Store rows by leaf, ascending within each."""
         order = np.argsort(leaf, kind="stable")
         n_leaves = int(self._offsets[-1])
         sizes = np.bincount(leaf, minlength=n_leaves)
-        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
-        kept = order[np.floor((place + 1) * share) > np.floor(place * share)]
+        kept = order[np.floor((rank + 1) * share) > np.floor(rank * share)]
         rows, leaf, counts = rows[kept], leaf[kept], counts[kept]
-        self._members = rows.astype(np.int64)
+        self._leaf_rows = rows.astype(np.int64)
         self._counts = counts
         self._start = np.searchsorted(leaf, np.arange(n_leaves + 1)).astype(np.int64)
         self._totals = np.bincount(leaf, counts, minlength=n_leaves)
@@ -607,9 +610,9 @@ class ForestIndex:
         return forest_leaves(self.forest, X).astype(np.int64) + self._offsets[:-1]
 
     def extended(self, X: np.ndarray, counts: np.ndarray) -> "ForestIndex":
-        """Return the same trees with further rows dropped into their leaves, as if drawn.
+        """Return the same trees with further rows in their leaves.
 
-        ``counts`` are in units of the draws of a mean row.
+        ``counts`` are weights relative to the mean training row.
         """
         other = copy(self)
         other.X = np.vstack([self.X, X])
@@ -620,26 +623,26 @@ class ForestIndex:
         if self.forest.max_samples is not None:
             counts = counts * (self.forest.max_samples / self.n_grown)
         other._file(
-            np.concatenate([self._members, rows]),
+            np.concatenate([self._leaf_rows, rows]),
             np.concatenate([before, leaves.ravel()]),
             np.concatenate([self._counts, np.repeat(counts, leaves.shape[1])]),
         )
         return other
 
-    def neighborhoods(self, leaves, out_of_bag, max_size: int) -> WeightedNeighborhoods:
+    def neighborhoods(self, leaves, use_tree, max_size: int) -> WeightedNeighborhoods:
         """Return the rows that share leaves, in threads over blocks of queries."""
-        filed = self._start, self._members, self._counts, self._totals, len(self.X)
+        filed = self._start, self._leaf_rows, self._counts, self._totals, len(self.X)
         seen = None
         if leaves.size < len(self._totals):  # few queries see few leaves of a large forest
-            seen, places = np.unique(leaves, return_inverse=True)
-            leaves = places.reshape(leaves.shape)
+            seen, inverse = np.unique(leaves, return_inverse=True)
+            leaves = inverse.reshape(leaves.shape)
         shares = leaf_shares(*filed, seen)
         starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
 
         def find(first):
             part = slice(first, first + _QUERIES_PER_TASK)
-            asked = None if out_of_bag is None else out_of_bag[part]
-            return shared_leaves(leaves[part], asked, shares, max_size)
+            trees = None if use_tree is None else use_tree[part]
+            return shared_leaves(leaves[part], trees, shares, max_size)
 
         parts = thread_map(find, starts, self.n_jobs)
         sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
@@ -652,7 +655,7 @@ class ForestIndex:
 
 
 class ForestLocalizer:
-    """Turn queries into neighbourhoods by shared leaves; the counterpart of ``Localizer``."""
+    """Map from queries to neighbourhoods by shared leaves; the counterpart of ``Localizer``."""
 
     def __init__(self, index: ForestIndex, rule: ForestRule, *, factor=None):
         self.index = index
@@ -670,13 +673,13 @@ class ForestLocalizer:
             yield one.neighborhoods(Q, rows=rows, groups=groups)
 
     def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
-        """Return the weighted neighbours; training rows ask only trees grown without them."""
+        """Return the weighted neighbours; training rows use only trees grown without them."""
         if rows is None:
-            leaves, out_of_bag = self.index.leaves_of(Q), None
+            leaves, use_tree = self.index.leaves_of(Q), None
         else:
             leaves = self.index.leaves_of(self.index.X[rows])
-            out_of_bag = self.index.out_of_bag[rows]
-        found = self.index.neighborhoods(leaves, out_of_bag, self.rule.max_size)
+            use_tree = self.index.out_of_bag[rows]
+        found = self.index.neighborhoods(leaves, use_tree, self.rule.max_size)
         weights = found.weights
         if rows is not None:
             # Rows added later are in every tree; a row never counts for itself.
@@ -691,13 +694,13 @@ class ForestLocalizer:
 
 
 def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, random_state, n_jobs):
-    """Grow the forest of a metric and file its rows by leaf."""
+    """Grow the forest of a metric and store its rows by leaf."""
     leaf, kind = FORESTS[metric]
     settings = {
         "n_estimators": next((t for n, t in _TREES.items() if len(X) <= n), _FEW_TREES),
         "min_samples_leaf": leaf,
         "bootstrap": True,
-        "max_samples": _MAX_DRAWN if len(X) > _MAX_DRAWN else None,
+        "max_samples": _MAX_TREE_ROWS if len(X) > _MAX_TREE_ROWS else None,
         "n_jobs": n_threads(n_jobs),
         "random_state": check_random_state(random_state).randint(np.iinfo(np.int32).max),
     }
@@ -705,9 +708,9 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
         model = RandomForestClassifier if kind == "random" else ExtraTreesClassifier
         forest = model(**settings)
     elif kind == "random":
-        # Half of the columns per split: trees that differ average better than scikit-learn's all.
+        # Half of the columns per split, for less correlated trees than with scikit-learn's default.
         forest = RandomForestRegressor(max_features=0.5, **settings)
     else:
         forest = ExtraTreesRegressor(**settings)
-    draws = fit_forest(forest, X, targets, sample_weight)
-    return ForestIndex(forest, X, draws, n_jobs)
+    sampled = fit_forest(forest, X, targets, sample_weight)
+    return ForestIndex(forest, X, sampled, n_jobs)

@@ -22,14 +22,14 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.local._smoothing import left_out_log_density, project_to_ridge
 
-# Bandwidths compared, as multiples of the normal-reference rule, and the rows they are judged by.
-_BANDWIDTH_LADDER = tuple(2.0 ** (0.25 * i) for i in range(-14, 5))
+# Bandwidths compared, as multiples of the normal-reference rule, and rows used to compare them.
+_BANDWIDTH_FACTORS = tuple(2.0 ** (0.25 * i) for i in range(-14, 5))
 _MAX_ROWS = 2000
 _ROWS_PER_TASK = 64
 
 
 class Projection(NamedTuple):
-    """Rows moved to the ridge: where they ended, whether they converged, and in how many steps."""
+    """Rows moved to the ridge, whether they converged, and their number of steps."""
 
     points: np.ndarray
     converged: np.ndarray
@@ -41,11 +41,10 @@ class Projection(NamedTuple):
 class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Curve or surface through the middle of a cloud of points: the ridge of its density.
 
-    Every row climbs the kernel density of the training rows, but only across the surface: the
-    directions in which the cloud is thin. What remains is the skeleton of the cloud, its principal
-    curve (``n_components=1``) or surface, without noise and without a choice of parametrisation;
-    ``n_components=0`` gives the modes (mean shift). Use it to thin out noisy curves, trajectories
-    and filaments.
+    Every row moves up the gradient of the kernel density of the training rows, but only across the
+    surface: in the directions in which the cloud is thin. The result is the principal curve
+    (``n_components=1``) or surface; ``n_components=0`` gives the modes (mean shift). Use it to
+    remove noise from curves, trajectories and filaments.
 
     Read more in the :doc:`user guide </guide/local>`.
 
@@ -54,17 +53,17 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_components : int, default=1
         Dimension of the surface, from 0 (points) to one less than the number of columns.
     bandwidth : float or "auto", default="auto"
-        Standard deviation of the Gaussian kernel. ``"auto"`` has the largest likelihood of rows
-        left out of the density (exact copies of a row are left out with it), enlarged by the factor
-        that curvature needs, see Notes.
+        Standard deviation of the Gaussian kernel. ``"auto"`` maximises the leave-one-out likelihood
+        (duplicates of a row are left out with it), times a factor for the curvature, see Notes.
     max_iter : int, default=1000
         Largest number of steps of a row.
     tol : float, default=1e-6
         A row has converged when its step is shorter than ``tol`` bandwidths.
     n_jobs : int, default=None
-        Threads; ``None`` uses every core.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows on which bandwidths are compared when there are more than 2000.
+        Seed of the 2000 rows on which bandwidths are compared if there are more.
 
     Attributes
     ----------
@@ -93,8 +92,8 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     With the eigenvectors V of the d - m smallest eigenvalues the steps
     :math:`x \leftarrow x + V V^\top s(x)` lead to the ridge, where the gradient lies along the
-    surface [1]_. The ridge of a bent curve lies a little on its inner side, by about
-    :math:`h^2 / 2R` for a circle of radius R. Terms below 1e-12 of the largest are left out; a row
+    surface [1]_. The ridge of a curve with curvature lies slightly on its inner side, by about
+    :math:`h^2 / 2R` for a circle of radius R. Terms below 1e-12 of the largest are ignored; a row
     where every term underflows starts at its nearest training row.
 
     A bandwidth that suits the density is too small for its derivatives. For normal data the best
@@ -165,7 +164,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self.n_components >= X.shape[1]:
             raise ValueError(
                 f"n_components={self.n_components} must be below the number of columns, "
-                f"n_features={X.shape[1]}; a surface of all dimensions is the space itself."
+                f"n_features={X.shape[1]}; lower n_components."
             )
         self._weights, rows = positive_rows(sample_weight, X)
         self._rows = np.require(rows, np.float64, ["C", "W"])
@@ -198,14 +197,14 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         ndarray of shape (n_queries, n_features)
-            Where each of them ends; ``project`` tells which converged.
+            Points on the surface; ``project`` also returns which converged.
         """
         found = self.project(X)
         _warn_unconverged(found.converged, self.max_iter)
         return found.points
 
     def project(self, X):
-        """Move rows to the surface and tell how that went.
+        """Move rows to the surface; also return convergence and number of steps.
 
         Returns
         -------
@@ -248,8 +247,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         spread = np.sqrt((share @ (X - share @ X) ** 2).mean())
         if spread == 0.0:
             raise ValueError(
-                'bandwidth="auto" needs rows that differ, but all of them are equal; give a '
-                "bandwidth."
+                'bandwidth="auto" needs rows that differ, but all rows are equal; set a number.'
             )
         n, d = float(weights.sum()), X.shape[1]
         reference = spread * _normal_rate(n, d, 0)
@@ -257,7 +255,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if len(X) > _MAX_ROWS:
             rng = check_random_state(self.random_state)
             rows = np.sort(rng.choice(len(X), _MAX_ROWS, replace=False))
-        bandwidths = reference * np.array(_BANDWIDTH_LADDER)
+        bandwidths = reference * np.array(_BANDWIDTH_FACTORS)
         likelihood = left_out_log_density(X, weights, rows, bandwidths) @ weights[rows]
         order = 1 if self.n_components == 0 else 2
         factor = _normal_rate(n, d, order) / _normal_rate(n, d, 0)

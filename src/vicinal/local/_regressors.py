@@ -1,12 +1,12 @@
 """Regression by a weighted model around every query, and inference for linear smoothers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -15,11 +15,10 @@ from vicinal._base import TrainingData, atomic_fit, documented
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal._kernels.local._smoothing import robustness_weights
-from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
-from vicinal.local._fits import LocalFit, squared_norms
-from vicinal.local._neighborhoods import WeightedNeighborhoods
+from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
+from vicinal.local._fits import LocalFit
 from vicinal.local._selection import select, store
-from vicinal.local._settings import LocalSettings, local_data, resolve
+from vicinal.local._settings import local_data, resolve
 
 # Above this number of rows the second moment of the residual operator is estimated by probes.
 MAX_EXACT_ROWS = 2000
@@ -28,7 +27,7 @@ N_PROBES = 30
 
 @dataclass(frozen=True)
 class SmootherStatistics:
-    """What a linear smoother says about its own noise.
+    """Noise level, degrees of freedom and leverages of a linear smoother.
 
     Attributes
     ----------
@@ -69,7 +68,7 @@ class SmootherStatistics:
         n, trace = self.n_observations, self.trace
         if n - trace - 2 <= 0:
             return np.full(len(self.rss), np.inf)
-        with np.errstate(divide="ignore"):  # targets that are met exactly
+        with np.errstate(divide="ignore"):  # an exact fit
             return np.log(self.rss / n) + 1 + 2 * (trace + 1) / (n - trace - 2)
 
     @property
@@ -80,7 +79,7 @@ class SmootherStatistics:
 
 
 def smoother_statistics(
-    rows_of: Callable[[], Iterable[tuple[slice, WeightedNeighborhoods, np.ndarray]]],
+    rows_of: Callable[[], Iterable[tuple[slice, sparse.csr_matrix]]],
     targets: np.ndarray,
     weights: np.ndarray | None,
     *,
@@ -95,33 +94,28 @@ def smoother_statistics(
     Parameters
     ----------
     rows_of : callable
-        Returns an iterator over (block, neighbourhoods, l) for all training rows.
+        Returns an iterator over (block, its rows of L) for all training rows.
     targets : ndarray of shape (n_samples, n_outputs)
         Observed values.
     weights : ndarray of shape (n_samples,) or None
         User weights.
     exact : bool
-        Form A whole (n^2 numbers); otherwise estimate the second moment by random probes.
+        Compute A, of n^2 numbers; otherwise estimate the second moment by random probes.
     random_state : RandomState
-        Draws the probes.
+        Seed of the probes.
     """
     n = len(targets)
     s = np.ones(n) if weights is None else weights
+    root = np.sqrt(s)
     leverage, norms = np.zeros(n), np.zeros(n)
     rss = np.zeros(targets.shape[1])
-    A = np.diag(np.ones(n)) if exact else None
-    for block, found, smoother in rows_of():
-        owner = np.repeat(np.arange(block.start, block.stop), found.sizes())
-        own = found.indices == owner
-        leverage[owner[own]] = smoother[own]
-        norms[block] = squared_norms(found, smoother, weights)
-        fitted = np.zeros((found.n_queries, targets.shape[1]))
-        for c in range(targets.shape[1]):
-            terms = smoother * targets[found.indices, c]
-            fitted[:, c] = np.bincount(owner - block.start, terms, minlength=found.n_queries)
-        rss += s[block] @ (targets[block] - fitted) ** 2
+    A = np.eye(n) if exact else None
+    for block, L in rows_of():
+        leverage[block] = L[:, block].diagonal()
+        norms[block] = L.power(2) @ (1.0 / s)
+        rss += s[block] @ (targets[block] - L @ targets) ** 2
         if A is not None:
-            A[owner, found.indices] -= smoother * np.sqrt(s[owner] / s[found.indices])
+            A[block] -= root[block, None] * L.toarray() / root
     n_observations = float(s.sum())
     trace = float(leverage.sum())
     parameters = float(s @ norms)
@@ -129,7 +123,7 @@ def smoother_statistics(
     if A is not None:
         two_delta = float(((A.T @ A) ** 2).sum()) + n_observations - n
     else:
-        two_delta = _probe_second_moment(rows_of, s, random_state) + n_observations - n
+        two_delta = _probe_second_moment(rows_of, root[:, None], random_state) + n_observations - n
     return SmootherStatistics(
         sigma=np.sqrt(rss / one_delta) if one_delta > 0 else np.full(len(rss), np.nan),
         one_delta=one_delta,
@@ -144,33 +138,16 @@ def smoother_statistics(
     )
 
 
-def _probe_second_moment(rows_of, s, random_state) -> float:
+def _probe_second_moment(rows_of, root, random_state) -> float:
     """Estimate tr (A'A)^2 = E |A'A z|^2 over random signs z (Hutchinson 1990)."""
-    n = len(s)
-    root = np.sqrt(s)[:, None]
-    Z = random_state.choice([-1.0, 1.0], size=(n, N_PROBES))
-    AZ = Z - root * _multiply(rows_of(), Z / root)
-    AtAZ = AZ - _multiply_transposed(rows_of(), root * AZ) / root
+    Z = random_state.choice([-1.0, 1.0], size=(len(root), N_PROBES))
+    AZ = Z.copy()
+    for block, L in rows_of():
+        AZ[block] -= root[block] * (L @ (Z / root))
+    AtAZ = AZ.copy()
+    for block, L in rows_of():
+        AtAZ -= L.T @ (root[block] * AZ[block]) / root
     return float((AtAZ**2).sum() / N_PROBES)
-
-
-def _multiply(rows: Iterator, Z: np.ndarray) -> np.ndarray:
-    out = np.empty_like(Z)
-    for block, found, smoother in rows:
-        owner = np.repeat(np.arange(found.n_queries), found.sizes())
-        for c in range(Z.shape[1]):
-            terms = smoother * Z[found.indices, c]
-            out[block, c] = np.bincount(owner, terms, minlength=found.n_queries)
-    return out
-
-
-def _multiply_transposed(rows: Iterator, Z: np.ndarray) -> np.ndarray:
-    out = np.zeros_like(Z)
-    for block, found, smoother in rows:
-        owner = np.repeat(np.arange(block.start, block.stop), found.sizes())
-        for c in range(Z.shape[1]):
-            out[:, c] += np.bincount(found.indices, smoother * Z[owner, c], minlength=len(Z))
-    return out
 
 
 def reweighted(model: LocalFit, n_iterations: int) -> LocalFit:
@@ -185,7 +162,7 @@ def reweighted(model: LocalFit, n_iterations: int) -> LocalFit:
 
 @documented
 class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLocal):
-    """Private base of the regressors that fit around every query.
+    """Base class of the regressors that are fitted around every query.
 
     Parameters
     ----------
@@ -193,25 +170,39 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         Number of refits in which rows with large residuals weigh less (bisquare weights); 4 is
         LOESS's "symmetric" family.
     outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
-        What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
-        NaN, the overall mean, or an error.
+        Prediction where no row lies within a fixed ``bandwidth``: from the d+1 nearest rows, NaN,
+        the overall mean, or an error.
 
     Attributes
     ----------
     loo_score_ : float
-        Leave-one-out mean squared error of the setting chosen, in units of the variance of y, on
-        the rows it was chosen by; present when something was chosen.
+        Leave-one-out mean squared error of the selected setting, in units of the variance of y, on
+        the rows used for the selection and therefore optimistic; present if something was selected.
     """
 
     _statistics: dict[bool, SmootherStatistics]
 
-    def _fit_data(self, data: TrainingData) -> LocalSettings:
-        """Select what was left unset, and run robust iterations."""
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Store the rows and select the parameters that are ``"auto"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of the same group are left out together when candidates are compared.
+        """
+        return self._fit_data(local_data(self, X, y, sample_weight, groups, "regression"))
+
+    def _fit_data(self, data: TrainingData) -> "BaseLocalRegressor":
         settings = resolve(self, data)
         store(self, select(data, settings), settings)
         self._statistics = {}
         self._model = reweighted(self._model, settings.robust_iterations)
-        return settings
+        return self
 
     # --- queries ---
 
@@ -230,21 +221,21 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         y : ndarray of shape (n_queries,) or (n_queries, n_outputs)
             Predictions.
         std : ndarray of the same shape
-            Standard errors, if asked for.
+            Standard errors, with ``return_std=True``.
         """
         X = self._queries(X)
         if not return_std:
-            return self._shaped(self._model.answers(X))
+            return self._shaped(self._model.predictions(X))
         self._check_smoother("return_std=True")
-        values, norms = self._model.answers_and_norms(X)
+        values, norms = self._model.predictions_and_norms(X)
         return self._shaped(values), self._shaped(np.sqrt(norms)[:, None] * self.statistics().sigma)
 
     def _check_smoother(self, what: str) -> None:
-        """Refuse what linear smoothers alone can answer, and only on NumPy arrays."""
+        """Refuse what needs a linear smoother and NumPy arrays."""
         if not self._model.solver.is_linear:
             raise ValueError(
-                f"{what} needs a linear smoother, but estimator={self.estimator!r} is fitted as a "
-                "black box; use estimator=None, Ridge() or LinearRegression()."
+                f"{what} needs a linear smoother, but estimator={self.estimator!r} is not one; "
+                "use estimator=None, Ridge() or LinearRegression()."
             )
         self._model.data.check_host(what)
 
@@ -281,25 +272,26 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
 
     def _smoother_rows(self):
         for block, design, found in self._model.on_training():
-            yield block, found, self._model.block_kernel(design, found)
+            kernel = self._model.block_kernel(design, found)
+            yield block, found.matrix(kernel, self._model.data.n_samples)
 
     def predict_interval(
         self, X, coverage=0.9, *, method="conformal", kind="prediction", local=False
     ):
-        """Return intervals around predictions that hold the target with the given chance.
+        """Return intervals that contain the target with the given probability.
 
         Parameters
         ----------
         coverage : float, default=0.9
-            Chance, between 0 and 1.
+            Probability, between 0 and 1.
         method : {"conformal", "normal"}, default="conformal"
-            ``"conformal"`` takes quantiles of leave-one-out errors in units of their local mean:
-            wide where errors are large, whatever their law. ``"normal"`` assumes independent normal
-            noise of one variance, and linear smoothers.
+            ``"conformal"`` uses quantiles of leave-one-out errors relative to their local mean, and
+            assumes no distribution. ``"normal"`` assumes independent normal noise of constant
+            variance, and needs a linear smoother.
         kind : {"prediction", "confidence"}, default="prediction"
-            With ``method="normal"``: interval of a new observation, or of the smooth value itself.
+            With ``method="normal"``: interval of a new observation, or of the expected value.
         local : bool, default=False
-            Take the conformal quantile over the rows around each query too.
+            Compute the conformal quantile from the rows around each query.
 
         Returns
         -------
@@ -314,7 +306,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
             return self._normal_interval(X, coverage, kind)
         if kind == "confidence":
             raise ValueError(
-                'kind="confidence" needs method="normal": errors of held-out rows hold the noise.'
+                'kind="confidence" needs method="normal", and method="conformal" was given.'
             )
         return super().predict_interval(X, coverage, local=local)
 
@@ -322,7 +314,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         X = self._queries(X)
         self._check_smoother('method="normal"')
         check_coverage(coverage)
-        values, norms = self._model.answers_and_norms(X)
+        values, norms = self._model.predictions_and_norms(X)
         statistics = self.statistics()
         variance = norms + 1.0 if kind == "prediction" else norms
         reach = stats.t.ppf(0.5 + coverage / 2.0, statistics.dof) * np.sqrt(variance)
@@ -330,7 +322,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         return self._shaped(np.stack([values - half, values + half], axis=-1))
 
     def extrapolates(self, X):
-        """Tell where a prediction leans on its neighbours harder than any training row does.
+        """Return which queries are extrapolated: their variance exceeds that of all training rows.
 
         Returns
         -------
@@ -340,7 +332,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         """
         X = self._queries(X)
         self._check_smoother("extrapolates")
-        _, norms = self._model.answers_and_norms(X)
+        _, norms = self._model.predictions_and_norms(X)
         return ~(norms <= self.statistics().largest_norm * (1.0 + 1e-9))
 
     def equivalent_kernel(self, X):
@@ -365,11 +357,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
             Gradient of the local model with respect to the columns of X.
         """
         X = self._queries(X)
-        if not self._model.solver.is_compiled:
-            raise ValueError(
-                f"local_coef needs a built-in local model, but estimator={self.estimator!r} is "
-                "fitted as a black box; use estimator=None, Ridge() or LinearRegression()."
-            )
+        check_compiled(self, "local_coef")
         return self._shaped(self._model.slopes(X))
 
     def leave_one_out(self):
@@ -383,15 +371,20 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         check_is_fitted(self)
         return self._shaped(self._model.left_out())
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
 
 @documented
 class LocalRegressor(BaseLocalRegressor):
     r"""Regression by a weighted model around every query.
 
     For each query a small model (local constant, linear or quadratic ridge, or any estimator) is
-    fitted to the rows around it, near rows weighing more than far ones, and evaluated there. Use it
-    for smooth targets without a known form, when you want the slopes at a row, and for
-    geographically weighted regression (``location_columns``).
+    fitted to the rows around it, weighted by distance, and evaluated at the query. Use it for
+    smooth targets of unknown form, to see the slopes at a row, and for geographically weighted
+    regression (``location_columns``).
 
     Read more in the :doc:`user guide </guide/local>`.
 
@@ -405,15 +398,15 @@ class LocalRegressor(BaseLocalRegressor):
         Degree of the local polynomial: 0 is the Nadaraya-Watson average. ``"auto"`` compares 1 and,
         with at most eight columns, 2.
     clip : bool, default=False
-        Keep predictions within the range of the neighbours' targets.
+        Clip predictions to the range of the neighbours' targets.
 
     See Also
     --------
-    LocalClassifier : The same for classes.
+    LocalClassifier : The same for classification.
     LoessRegressor : Local polynomials with standard errors, as in Cleveland's LOESS.
     NadarayaWatsonRegressor : Weighted averages.
-    AnchoredLocalRegressor : Models fitted once at anchors, for quick predictions.
-    vicinal.auto.AutoRegressor : A mixture of local and other models.
+    AnchoredLocalRegressor : Models fitted once at anchors, for fast predictions.
+    vicinal.auto.AutoRegressor : A weighted average of local and other models.
 
     Notes
     -----
@@ -426,16 +419,14 @@ class LocalRegressor(BaseLocalRegressor):
 
     the ridge fit centred at the query with a free intercept; :math:`\lambda = \alpha
     \operatorname{tr}(V) / d` for the relative penalty. :math:`\alpha \to \infty` gives the
-    local constant, :math:`\alpha = 0` the local linear fit (by QR, never by squaring the design).
-    The
-    method is a linear smoother, which gives standard errors and degrees of freedom [1]_, [2]_.
+    local constant, :math:`\alpha = 0` the local linear fit (computed by QR).
+    The method is a linear smoother, which gives standard errors and degrees of freedom [1]_, [2]_.
 
-    Of the sizes and penalties at least as large as those of least leave-one-out loss, the largest
-    penalty and then the largest size whose loss is within half a (paired) standard error is taken:
-    a few rows cannot carry the choice of a rough fit.
+    Among the settings at least as smooth as the one of least leave-one-out loss, and within half a
+    (paired) standard error of it, the largest penalty and then the largest size is selected.
 
-    Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well. A
-    weight common to all rows changes nothing.
+    A sample weight of 2 equals repeating the row, also for neighbourhood sizes. A weight common to
+    all rows changes nothing.
 
     References
     ----------
@@ -506,26 +497,10 @@ class LocalRegressor(BaseLocalRegressor):
         self.verbose = verbose
 
     @atomic_fit
-    def fit(self, X, y, sample_weight=None, groups=None):
-        """Store the rows and select what was left unset.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of the same group are left out together when candidates are compared.
-        """
-        self._fit_data(local_data(self, X, y, sample_weight, groups, "regression"))
-        return self
-
-    @atomic_fit
     def partial_fit(self, X, y, sample_weight=None, groups=None):
-        """Add rows; the first call is ``fit``.
+        """Add rows; on an unfitted model this is ``fit``.
 
-        What the first call chose or learned (metric, degree, size, penalty) stays.
+        Metric, degree, size and penalty stay as they were selected first.
 
         Parameters
         ----------
@@ -539,9 +514,8 @@ class LocalRegressor(BaseLocalRegressor):
         is_first = not hasattr(self, "_model")
         data = local_data(self, X, y, sample_weight, groups, "regression", reset=is_first)
         if is_first:
-            self._fit_data(data)
-            return self
-        self._statistics, self._answered = {}, None
+            return self._fit_data(data)
+        self._statistics, self._held_out_cache = {}, None
         settings, rule = resolve(self, data), self._model.rule
         rows = self._model.data.joined(data)
         if self.bandwidth is None and isinstance(self.n_neighbors, float):
@@ -552,22 +526,17 @@ class LocalRegressor(BaseLocalRegressor):
         return self
 
     def _complete(self, temperature: None) -> None:
-        """Do what follows the choice of a setting."""
+        """Finish a model whose setting has been selected."""
         self._statistics = {}
         self._model = reweighted(self._model, self.robust_iterations)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @documented
 class NadarayaWatsonRegressor(BaseLocalRegressor):
     r"""Weighted average of the targets around every query (local constant regression).
 
-    The preset of :class:`LocalRegressor` of degree 0: no slopes, never outside the range of the
-    targets, robust in high dimensions where a linear model has too few rows.
+    A preset of :class:`LocalRegressor` with degree 0. It has no slopes, never leaves the range of
+    the targets, and suits many columns, where a local linear model has too few rows.
 
     Read more in the :doc:`user guide </guide/local>`.
 
@@ -645,24 +614,3 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         self.outside = outside
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    @atomic_fit
-    def fit(self, X, y, sample_weight=None, groups=None):
-        """Store the rows and select what was left unset.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of the same group are left out together when candidates are compared.
-        """
-        self._fit_data(local_data(self, X, y, sample_weight, groups, "regression"))
-        return self
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

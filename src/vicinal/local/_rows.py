@@ -31,7 +31,7 @@ from vicinal.local._neighborhoods import (
     grow_forest,
 )
 
-# Metrics of ours, realised as a change of coordinates; every other name goes to scikit-learn.
+# Metrics that change the coordinates; every other name is a metric of scikit-learn.
 LEARNED_METRICS = ("standardized", "ranked", "within_class", "gradient", *FORESTS)
 METRICS = {*LEARNED_METRICS, *VALID_METRICS["brute"], *VALID_METRICS["ball_tree"]} - {"precomputed"}
 _DENSE_ONLY = ("ranked", "within_class", "gradient", *FORESTS)
@@ -135,7 +135,7 @@ class Coordinates:
 
 @saved(located="q")
 @dataclass(frozen=True)
-class Placement:
+class RowMapping:
     """Coordinates of rows in the search, and columns that their local models are fitted on.
 
     Attributes
@@ -145,7 +145,7 @@ class Placement:
     located : ndarray of bool of shape (n_features,) or None
         Those columns; models are fitted on the others. ``None`` uses all columns for both.
     forest : str or None
-        Kind of forest whose leaves define neighbours, in the columns given.
+        Type of forest whose leaves define neighbours, in the columns given.
     """
 
     coordinates: Coordinates
@@ -163,10 +163,10 @@ class Placement:
             X = np.require(X, dtype=np.float64, requirements=["C"])
             return X, self.coordinates(X)
         if self.located is None:
-            place = self.coordinates(X)
-            return place, place
-        place = self.coordinates(X[:, np.flatnonzero(self.located)])
-        return place, Coordinates()(X[:, np.flatnonzero(~self.located)])
+            coords = self.coordinates(X)
+            return coords, coords
+        coords = self.coordinates(X[:, np.flatnonzero(self.located)])
+        return coords, Coordinates()(X[:, np.flatnonzero(~self.located)])
 
     def pull_back(self, slopes: np.ndarray, X) -> np.ndarray:
         """Return slopes with respect to the columns of X; location columns have slope 0."""
@@ -192,44 +192,38 @@ def location_mask(columns, n_features: int, names) -> np.ndarray:
         mask = columns.copy()
     elif columns.size and (columns.min() < -n_features or columns.max() >= n_features):
         raise ValueError(
-            f"location_columns={given!r} reaches beyond the {n_features} columns of X."
+            f"location_columns={given!r} names a column that X does not have; X has {n_features}."
         )
     else:
         mask[columns.astype(np.int64)] = True
     if not mask.any() or mask.all():
         raise ValueError(
-            f"location_columns={given!r} must leave at least one column to locate and one to "
-            f"regress on, of {n_features}."
+            f"location_columns={given!r} must name at least one and not all of the {n_features} "
+            "columns of X."
         )
     return mask
 
 
-def learn_placement(data: TrainingData, metric: Any, located: Any = None) -> Placement:
+def learn_mapping(data: TrainingData, metric: Any, located: Any = None) -> RowMapping:
     """Learn the coordinates of a metric from the columns that locate a row."""
     forest = metric if is_forest(metric) else None
     if forest is not None and located is not None:
         raise ValueError(
-            f'metric="{metric}" splits on all columns; leave location_columns out, or name '
-            "another metric."
+            f'metric="{metric}" uses all columns; set location_columns=None, or use another metric.'
         )
     if located is not None:
         data = replace(data, X=data.X[:, np.flatnonzero(located)])
-    return Placement(_learn_coordinates(metric, data), located, forest)
+    return RowMapping(_learn_coordinates(metric, data), located, forest)
 
 
 def _learn_coordinates(metric: Any, data: TrainingData) -> Coordinates:
-    """Learn the coordinates of a metric; metrics of scikit-learn leave the columns alone.
-
-    The gradient metric is learned by :class:`GradientMetric`, which is handed in like any
-    transformer.
-    """
+    """Learn the coordinates of a metric; metrics of scikit-learn change nothing."""
     X, weights = data.X, data.sample_weight
     if hasattr(metric, "transform"):
         return _transformed(metric, data)
     if isinstance(metric, str) and metric in _DENSE_ONLY and sparse.issparse(X):
         raise ValueError(
-            f'metric="{metric}" needs a dense X, because it fills every column; use "standardized" '
-            'or "euclidean" for sparse input.'
+            f'metric="{metric}" needs a dense X; use "standardized" or "euclidean" for sparse X.'
         )
     if metric == "standardized" or metric in FORESTS:
         if sparse.issparse(X):
@@ -289,19 +283,19 @@ def search_metric(metric) -> Any:
 
 
 def is_forest(metric) -> bool:
-    """Tell whether neighbours are those who share leaves of a forest."""
+    """Return whether neighbours are rows that share leaves of a forest."""
     return isinstance(metric, str) and metric in FORESTS
 
 
 def sees_labels(metric) -> bool:
-    """Tell whether learning the metric uses y, so that leave-one-out alone is too optimistic."""
+    """Return whether learning the metric uses y, so that leave-one-out alone is too optimistic."""
     if hasattr(metric, "transform"):
         return get_tags(metric).target_tags.required
     return isinstance(metric, str) and metric in ("within_class", "gradient")
 
 
 def _sparse_scale(X, sample_weight) -> np.ndarray:
-    """Return the standard deviations of sparse columns, as for the same rows written out."""
+    """Return the standard deviations of sparse columns, as for the same rows in a dense array."""
     weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
     share = weights / weights.sum()
     mean = np.asarray(X.T @ share).ravel()
@@ -340,7 +334,7 @@ class SearchOptions:
 @saved(rows="n *", y="n | n *", sample_weight="n", groups="n", **{"index.X": "n *"})
 @dataclass(frozen=True)
 class LocalRows:
-    """Training rows and targets in the coordinates of search and fit, wherever they are.
+    """Training rows and targets in the coordinates of search and fit, on the host or a device.
 
     Attributes
     ----------
@@ -354,7 +348,7 @@ class LocalRows:
         Whether predictions keep their axis of outputs.
     index : NeighborIndex or ForestIndex
         Search among the rows.
-    placement : Placement
+    mapping : RowMapping
         Map from columns to coordinates.
     search : SearchOptions
         How the index is built.
@@ -369,7 +363,7 @@ class LocalRows:
     n_classes: int | None
     is_multi_output: bool
     index: Any
-    placement: Placement
+    mapping: RowMapping
     search: SearchOptions
     sample_weight: Any = None
     groups: Any = None
@@ -453,7 +447,7 @@ class LocalRows:
         return np.stack([smooth_classes(*inputs, one, self.y, self.n_classes) for one in kernels])
 
     def one_class(self, found: WeightedNeighborhoods) -> np.ndarray | None:
-        """Tell which queries see one class only: their prediction needs no fit."""
+        """Return which queries see one class only: their prediction needs no fit."""
         return None if self.n_classes is None else is_pure(found.indptr, found.indices, self.y)
 
     def prior(self) -> Any:
@@ -495,14 +489,16 @@ class LocalRows:
 
     def locate(self, X) -> tuple[Any, Any]:
         """Return (coordinates in the search, row of the design) of queries."""
-        place, design = self.placement(X)
-        found, learned = (place.shape[1], design.shape[1]), (self.index.X.shape[1], self.n_columns)
+        coords, design = self.mapping(X)
+        found, learned = (coords.shape[1], design.shape[1]), (self.index.X.shape[1], self.n_columns)
         if found != learned:  # compiled loops count on it
-            raise ValueError(f"coordinates of queries have {found} columns, of rows {learned}.")
-        if self.is_sparse and not sparse.issparse(place):
-            place = sparse.csr_matrix(place)
-            design = place if self.placement.located is None else sparse.csr_matrix(design)
-        return place, design
+            raise ValueError(
+                f"The metric maps queries to {found} columns, but training rows to {learned}."
+            )
+        if self.is_sparse and not sparse.issparse(coords):
+            coords = sparse.csr_matrix(coords)
+            design = coords if self.mapping.located is None else sparse.csr_matrix(design)
+        return coords, design
 
     def localizer(self, rule, factor=None) -> Any:
         """Return the map from queries to neighbourhoods."""
@@ -531,12 +527,12 @@ class LocalRows:
         for block in blocks:
             own = rows[block]
             if self.is_host:
-                place, design = self.index.X[own], self.rows[own]
+                coords, design = self.index.X[own], self.rows[own]
             else:
                 xp = namespace(self.rows)
                 own = xp.asarray(own, dtype=xp.int64, device=device_of(self.rows))
-                place = design = xp.take(self.rows, own, axis=0)
-            for j, found in enumerate(localizer.path(rules, place, rows=own, groups=groups)):
+                coords = design = xp.take(self.rows, own, axis=0)
+            for j, found in enumerate(localizer.path(rules, coords, rows=own, groups=groups)):
                 yield block, own, j, design, found
 
     # --- further rows ---
@@ -557,16 +553,16 @@ class LocalRows:
         y = _targets(data)
         if y.shape[1:] != self.y.shape[1:]:
             raise ValueError(f"y has {y.shape[1]} outputs, but earlier rows had {self.n_outputs}.")
-        place, rows = self.locate(data.X)
+        coords, rows = self.locate(data.X)
         if isinstance(self.index, ForestIndex):
-            # A tree drew the mean row once.
+            # Trees sample the mean training row once on average.
             mean = self.weights[: self.index.n_grown].mean()
-            index: Any = self.index.extended(place, data.weights / mean)
+            index: Any = self.index.extended(coords, data.weights / mean)
             rows = _joined(self.rows, rows)
         else:
-            place = _joined(self.index.X, place)
-            rows = place if self.placement.located is None else _joined(self.rows, rows)
-            index = self.search.index(place)
+            coords = _joined(self.index.X, coords)
+            rows = coords if self.mapping.located is None else _joined(self.rows, rows)
+            index = self.search.index(coords)
         y = np.concatenate([self.y, y])
         return replace(
             self, rows=rows, y=y, index=index, sample_weight=sample_weight, groups=groups
@@ -589,16 +585,16 @@ def local_weights(estimator: Any, data: TrainingData, *, reset: bool = True) -> 
     return replace(data, sample_weight=None if np.all(weights == 1.0) else weights)
 
 
-def place_rows(
-    data: TrainingData, placement: Placement, search: SearchOptions, random_state: Any = None
+def map_rows(
+    data: TrainingData, mapping: RowMapping, search: SearchOptions, random_state: Any = None
 ) -> LocalRows:
-    """Put training rows into coordinates and prepare the search; forests are grown here."""
-    place, rows = placement(data.X)
+    """Return training rows in coordinates with their search; forests are grown here."""
+    coords, rows = mapping(data.X)
     weights, is_host = data.sample_weight, data.xp is np
-    if placement.by_leaves:
+    if mapping.by_leaves:
         index: Any = grow_forest(
-            str(placement.forest),
-            place,
+            str(mapping.forest),
+            coords,
             data.y,
             weights,
             classify=data.classes is not None,
@@ -606,7 +602,7 @@ def place_rows(
             n_jobs=search.n_jobs,
         )
     else:
-        index = search.index(place)
+        index = search.index(coords)
     if not is_host and weights is not None:
         weights = data.xp.astype(weights, rows.dtype)
     n_classes = None if data.classes is None else len(data.classes)
@@ -616,7 +612,7 @@ def place_rows(
         n_classes,
         n_classes is not None or data.y.ndim == 2,
         index,
-        placement,
+        mapping,
         search,
         weights,
         data.groups,

@@ -14,14 +14,14 @@ from vicinal._kernels.calibration._probabilities import fit_temperature, fit_tem
 from vicinal.local._fits import LocalFit
 from vicinal.local._gradient_metric import GradientMetric
 from vicinal.local._neighborhoods import ForestRule, NearestRule, RadiusRule
-from vicinal.local._rows import LocalRows, learn_placement, place_rows, sees_labels
+from vicinal.local._rows import LocalRows, learn_mapping, map_rows, sees_labels
 from vicinal.local._settings import MAX_ROWS, LocalSettings, draw_rows, local_data, resolve
 from vicinal.local._solvers import at_degree, probabilities, suited_to
 
-# Attempts without gain that end a search.
-_PATIENCE = 2
+# Rounds without improvement that end a search.
+_N_ITER_NO_CHANGE = 2
 _N_FOLDS = 5
-# Settings whose losses differ by less than this many standard errors are as good as one another.
+# Settings whose losses differ by less than this many standard errors count as equal.
 _STANDARD_ERRORS = 0.5
 
 
@@ -29,16 +29,16 @@ _STANDARD_ERRORS = 0.5
 
 
 class EarlyStopping:
-    """End a search once so many attempts in a row have gained nothing."""
+    """Stopping rule: end a search after two rounds in a row without improvement."""
 
     def __init__(self):
         self._least, self._waited = np.inf, 0
 
     def ends_with(self, loss: float) -> bool:
-        """Take in the loss of another attempt; tell whether it was the last."""
+        """Record the loss of a round; return whether the search ends."""
         self._waited = 0 if loss < self._least else self._waited + 1
         self._least = min(loss, self._least)
-        return self._waited >= _PATIENCE
+        return self._waited >= _N_ITER_NO_CHANGE
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,9 @@ class Candidate:
         return float(np.average(self.losses, weights=self.weights))
 
     def is_close_to(self, best: "Candidate") -> bool:
-        """Tell whether the excess over the best is within half its standard error.
+        """Return whether the excess over the best is within half its standard error.
 
-        Excesses are those of the same rows. Where two rows carry a difference, its standard error
-        is about as large as the difference itself.
+        The difference is paired: both losses are of the same rows.
         """
         excess = self.losses - best.losses
         mean = np.average(excess, weights=self.weights)
@@ -69,17 +68,16 @@ class Candidate:
         return bool(mean <= _STANDARD_ERRORS * np.sqrt(variance / self.weights.sum()))
 
     def is_smoother_than(self, other: "Candidate") -> bool:
-        """Tell whether penalty and size are at least those of another setting of its kind."""
+        """Return whether penalty and size are at least those of a setting of the same metric."""
         same = self.metric is other.metric and self.degree == other.degree
         return same and self.alpha >= other.alpha and self.rule.size >= other.rule.size
 
 
 def best_candidate(candidates: list[Candidate]) -> Candidate:
-    """Return the smoothest setting that the rows can hardly tell from the one of least loss.
+    """Return the smoothest of the settings whose loss is close to the least.
 
-    Leave-one-out flatters fits that follow the rows closely, and a few rows can carry a difference.
-    Of the settings at least as smooth as the best and close to it, the one of largest penalty, then
-    of largest size, is taken.
+    Leave-one-out favours rough fits, and a few rows can decide. Of the settings at least as smooth
+    as the best and close to it, the one of largest penalty, then of largest size, is taken.
     """
     best = min(candidates, key=lambda c: c.loss)
     close = [c for c in candidates if c.is_smoother_than(best) and c.is_close_to(best)]
@@ -87,7 +85,7 @@ def best_candidate(candidates: list[Candidate]) -> Candidate:
 
 
 def selection_table(candidates: list[Candidate]) -> dict[str, np.ndarray]:
-    """Return the path of the choice as columns, one entry per candidate."""
+    """Return the candidates as columns."""
     return {
         "metric": np.array([metric_name(c.metric) for c in candidates], dtype=object),
         "degree": np.array([c.degree for c in candidates]),
@@ -98,7 +96,7 @@ def selection_table(candidates: list[Candidate]) -> dict[str, np.ndarray]:
 
 
 def metric_name(metric) -> str:
-    """Return how a metric is called in a table."""
+    """Return the name of a metric in ``selection_``."""
     if isinstance(metric, str):
         return metric
     name = getattr(metric, "__name__", type(metric).__name__)
@@ -130,7 +128,7 @@ class Selected(NamedTuple):
 def select(data: TrainingData, settings: LocalSettings) -> Selected:
     """Select what the user left unset, by leaving rows out."""
     if not settings.is_open:
-        rows = settings.placed(data, settings.metric)
+        rows = settings.mapped(data, settings.metric)
         rule, degree, alpha = settings.rules(rows)[0], settings.degrees[0], settings.alphas[0]
         return Selected(rows, settings.metric, rule, degree, alpha, [])
     candidates: list[Candidate] = []
@@ -150,7 +148,7 @@ def select(data: TrainingData, settings: LocalSettings) -> Selected:
             if stopping.ends_with(min(candidate.loss for candidate in found)):
                 break
     best = best_candidate(candidates)
-    rows = settings.placed(data, best.metric) if own_rows is None else own_rows
+    rows = settings.mapped(data, best.metric) if own_rows is None else own_rows
     return Selected(rows, best.metric, best.rule, best.degree, best.alpha, candidates)
 
 
@@ -158,7 +156,7 @@ def store(estimator: Any, chosen: Selected, settings: LocalSettings) -> None:
     """Store the model of a setting in an estimator, with the attributes that users read."""
     rows, rule = chosen.rows, chosen.rule
     estimator._model = settings.fit(rows, rule, chosen.degree, chosen.alpha)
-    learned = rows.placement.coordinates.learned
+    learned = rows.mapping.coordinates.learned
     estimator.metric_ = chosen.metric if learned is None else learned
     estimator.alpha_ = float(chosen.alpha)
     estimator.degree_ = chosen.degree
@@ -184,35 +182,35 @@ class View:
 def metric_views(
     data: TrainingData, settings: LocalSettings, metric: Any, sample, folds=None, entries=None
 ) -> Iterator[tuple[Any, list[View]]]:
-    """Yield (metric, views) for every metric to compare: one, or one per round of slopes.
+    """Yield (metric, views) for every metric to compare: one, or one per round.
 
     A metric that learns from labels is learned once per fold, without the fold; neighbours are
     searched among all rows as at prediction.
     """
     if not sees_labels(metric):
-        yield metric, [View(settings.placed(data, metric), sample, np.arange(len(sample)))]
+        yield metric, [View(settings.mapped(data, metric), sample, np.arange(len(sample)))]
         return
     if folds is None or entries is None:
         folds = label_folds(len(data), data.groups, settings.random_state)
         entries = fold_entries(folds, sample)
     ends = np.cumsum([0] + [len(part) for part in entries])
-    learned = [_placements(data.outside(fold), settings, metric) for fold in folds]
-    for r, placements in enumerate(zip(*learned, strict=False)):
+    learned = [_mappings(data.outside(fold), settings, metric) for fold in folds]
+    for r, mappings in enumerate(zip(*learned, strict=False)):
         views = [
-            View(place_rows(data, one, settings.search), own, np.arange(end - len(own), end))
-            for one, own, end in zip(placements, entries, ends[1:], strict=True)
+            View(map_rows(data, one, settings.search), own, np.arange(end - len(own), end))
+            for one, own, end in zip(mappings, entries, ends[1:], strict=True)
             if len(own)
         ]
         yield _round(metric, data, settings, r + 1), views
 
 
-def _placements(data: TrainingData, settings: LocalSettings, metric: Any) -> Iterator:
+def _mappings(data: TrainingData, settings: LocalSettings, metric: Any) -> Iterator:
     """Yield the coordinates of a metric; those after each round of ``"gradient"``."""
     if not (isinstance(metric, str) and metric == "gradient"):
-        yield learn_placement(data, metric, settings.located)
+        yield learn_mapping(data, metric, settings.located)
         return
     gradient = _round(metric, data, settings, settings.n_metrics(len(data)))
-    yield from gradient._placements(data, settings.located)
+    yield from gradient._mappings(data, settings.located)
 
 
 def _round(metric: Any, data: TrainingData, settings: LocalSettings, n_rounds: int) -> Any:
@@ -227,16 +225,15 @@ def _round(metric: Any, data: TrainingData, settings: LocalSettings, n_rounds: i
 def _left_out_paths(views, rules, solver, alphas, factor) -> Iterator[tuple]:
     """Yield (view, positions, row numbers, number of the rule, predictions for each penalty).
 
-    The one leave-one-out loop: one neighbour search serves all sizes, one factor all penalties
-    where the solver can. Rows are left out of their own neighbourhoods, with their groups; where
-    no row is near, the prior is predicted.
+    One neighbour search serves all sizes, and one factorisation all penalties where possible. Rows
+    are left out with their groups; where no row is near, the prior is predicted.
     """
     for view in views:
         prior = view.rows.prior()
         blocks = view.rows.left_out(rules, view.sample, factor)
         for block, own, j, design, found in blocks:
             predictions = solver.path(view.rows, design, found, alphas)
-            empty = found.nobody()
+            empty = found.is_empty()
             if empty.any():
                 predictions[:, empty] = prior
             yield view, view.positions[block], own, j, predictions
@@ -289,10 +286,10 @@ def left_out_temperature(
 def held_out_candidates(
     model: Any, data: TrainingData, settings: LocalSettings, folds, rows, complete: Any
 ) -> HeldOut:
-    """Return what every candidate predicts for training rows that it did not see.
+    """Return held-out predictions of every candidate.
 
-    ``complete(model, temperature)`` does what follows the choice of a setting, for candidates that
-    are fitted afterwards; ``None`` where they cannot be.
+    ``complete(model, temperature)`` finishes a candidate that is fitted afterwards; ``None`` where
+    candidates cannot be.
     """
     if folds is None:
         folds = label_folds(len(data), data.groups, settings.random_state)
@@ -326,7 +323,7 @@ def held_out_candidates(
             X, y, sample_weight = table
             used, own = local_data(one, X, y, sample_weight, None, task), None
             what = resolve(one, used)
-        own = what.placed(used, metric) if own is None else own
+        own = what.mapped(used, metric) if own is None else own
         store(one, Selected(own, metric, rule, degree, alpha, []), what)
         complete(one, temperature)
         return one
@@ -339,8 +336,8 @@ def _candidate_predictions(views, degree: int, settings: LocalSettings, data):
     """Return (rules, predictions of every size and penalty), at the positions of the views."""
     rules, alphas = settings.rules(views[0].rows), settings.alphas
     solver = suited_to(at_degree(settings.solver, degree), data.X)
-    n_answers = sum(len(view.sample) for view in views)
-    shape = (len(rules), len(alphas), n_answers, views[0].rows.n_outputs)
+    n_entries = sum(len(view.sample) for view in views)
+    shape = (len(rules), len(alphas), n_entries, views[0].rows.n_outputs)
     out = np.empty(shape, dtype=np.float32)
     paths = _left_out_paths(views, rules, solver, alphas, settings.factor)
     for _, positions, _, j, predictions in paths:

@@ -1,4 +1,4 @@
-"""What the parameters of a local model mean for its training data."""
+"""Resolution of the parameters of local models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +24,10 @@ from vicinal.local._rows import (
     LocalRows,
     SearchOptions,
     is_forest,
-    learn_placement,
+    learn_mapping,
     local_weights,
     location_mask,
-    place_rows,
+    map_rows,
     search_metric,
 )
 from vicinal.local._solvers import (
@@ -44,20 +44,20 @@ NEIGHBORS = (10, 20, 40, 80, 160, 320, 640)
 ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # Targets often need less shrinkage than class indicators.
 REGRESSION_ALPHAS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-# Newton's method costs ten times a ridge solve: fewer candidates, around those that win.
+# Newton's method costs ten times a ridge solve: compare fewer candidates.
 _ITERATIVE_ALPHAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 _ITERATIVE_NEIGHBORS = (10, 20, 40, 80, 160)
 # Quadratic models have (d + 1)(d + 2) / 2 coefficients; beyond this they are not tried by "auto".
 _MAX_QUADRATIC_COLUMNS = 8
 # A good fixed size, and the neighbour whose median distance is the unit of bandwidths tried.
 _REFERENCE_NEIGHBOR = 40
-# 700 rows were far too few to choose by: letter 1.4 % estimated, 3.5 % true.
+# Rows on which candidates are compared; with 700, an error of 3.5 % was estimated as 1.4 %.
 MAX_ROWS = 3000
 # Bandwidths tried, as multiples of the median distance to the 40th neighbour.
 BANDWIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 # Most rounds of the gradient metric; half of them on small tables.
 MAX_ROUNDS, SMALL = 6, 300
-# Metrics that devices know, by name.
+# Metrics available on a device.
 _DEVICE_METRICS = ("euclidean", "standardized", "gradient")
 # Parameters that not every local estimator has.
 _DEFAULTS = {
@@ -87,14 +87,14 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class LocalSettings:
-    """What the parameters of a local model mean for its training data.
+    """Resolved parameters of a local model.
 
     Attributes
     ----------
     solver : object
         Solver of the local models.
     degrees, alphas : tuple
-        Degrees and penalties to compare, one where the user named it.
+        Degrees and penalties to compare; one where the user set it.
     n_neighbors : int, float or tuple of int
         Neighbours, a share of the rows, or the sizes to compare.
     bandwidth : float, "auto" or None
@@ -156,7 +156,7 @@ class LocalSettings:
         return MAX_ROUNDS if n_samples >= SMALL else MAX_ROUNDS // 2
 
     def rules(self, rows: LocalRows) -> list:
-        """Return the neighbourhood sizes to compare, ascending; one if the user named it."""
+        """Return the neighbourhood sizes to compare, ascending; one if the user set it."""
         if is_forest(self.metric):
             return [ForestRule(FOREST_ROWS)]
         if self.bandwidth is not None:
@@ -186,10 +186,10 @@ class LocalSettings:
         count = max(1.0, float(np.floor(total_weight * self.n_neighbors + 1e-5)))
         return NearestRule(count, self.kernel, loess=True)
 
-    def placed(self, data: TrainingData, metric: Any) -> LocalRows:
+    def mapped(self, data: TrainingData, metric: Any) -> LocalRows:
         """Return the rows in the coordinates of a metric, learned from them."""
-        return place_rows(
-            data, learn_placement(data, metric, self.located), self.search, self.random_state
+        return map_rows(
+            data, learn_mapping(data, metric, self.located), self.search, self.random_state
         )
 
     def fit(self, rows: LocalRows, rule: Any, degree: int, alpha: float) -> LocalFit:
@@ -202,10 +202,7 @@ class LocalSettings:
 
 
 def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
-    """Return what the parameters of an estimator mean for its data.
-
-    A preset names what it fixes in ``_preset``.
-    """
+    """Return the resolved parameters of an estimator; ``_preset`` holds those a subclass fixes."""
     fixed = getattr(estimator, "_preset", {})
     p = SimpleNamespace(**(_DEFAULTS | estimator.get_params(deep=False) | fixed))
     shared: dict = {"relative": p.alpha_scale == "relative", "n_jobs": p.n_jobs}
@@ -230,13 +227,13 @@ def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
     degrees: tuple = (p.degree,)
     if p.degree == "auto":
         # Devices have no quadratic models.
-        may_bend = p.estimator is None and data.n_features <= _MAX_QUADRATIC_COLUMNS
-        degrees = (1, 2) if may_bend and data.xp is np else (1,)
+        try_quadratic = p.estimator is None and data.n_features <= _MAX_QUADRATIC_COLUMNS
+        degrees = (1, 2) if try_quadratic and data.xp is np else (1,)
     n_neighbors = p.n_neighbors if p.span is None else min(1.0, float(p.span))
     if n_neighbors == "auto":
         n_neighbors = NEIGHBORS if solver.is_linear else _ITERATIVE_NEIGHBORS
         if not solver.is_compiled or is_forest(p.metric):
-            # A black box is too slow to compare sizes with: it takes the good fixed value.
+            # Comparing sizes would take too many fits of an estimator: use a good fixed value.
             n_neighbors = (_REFERENCE_NEIGHBOR,)
     located = None
     if p.location_columns is not None:
@@ -267,7 +264,7 @@ def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
 
 
 def _check_device(p: SimpleNamespace, solver: Any, groups: Any) -> None:
-    """Refuse what is not written for arrays of other libraries."""
+    """Refuse parameters that device arrays do not support."""
     is_named = isinstance(p.metric, str) and p.metric in _DEVICE_METRICS
     is_compiled = type(solver) in (RidgeSolver, NewtonSolver) and solver.name != "multinomial"
     unsupported = {
@@ -284,7 +281,7 @@ def _check_device(p: SimpleNamespace, solver: Any, groups: Any) -> None:
     named = [name for name, is_set in unsupported.items() if is_set]
     if named:
         raise ValueError(
-            f"{', '.join(named)} as given cannot be used with a device array; change that, or "
+            f"{', '.join(named)} cannot be used as given with a device array; use the default, or "
             "convert X with numpy.asarray."
         )
 
@@ -308,7 +305,7 @@ def _bandwidths(rows: LocalRows, random_state: Any) -> list[float]:
 
 
 def draw_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray:
-    """Return the rows on which candidates are compared: all, or ``limit`` drawn ones."""
+    """Return the rows on which candidates are compared: all, or a random sample of ``limit``."""
     if n_samples <= limit:
         return np.arange(n_samples)
     rng = check_random_state(random_state)
@@ -316,10 +313,7 @@ def draw_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray
 
 
 def affordable_sizes(sizes: Sequence[int], total_weight: float, n_columns: int) -> list[int]:
-    """Cut the sizes by what the rows allow and by what a prediction may cost.
-
-    A row left out still has a neighbour beyond the last.
-    """
+    """Return the sizes that the number of rows and the cost of a prediction allow."""
     most = int(min(total_weight, 2**31)) - 2
     dear = max(160, int(2e6 / n_columns**2))
     return [k for k in sizes if k <= min(most, dear)] or [max(1, min(most, sizes[0]))]
@@ -347,8 +341,8 @@ def regression_solver(estimator, degree, kernel, *, relative: bool, clip: bool, 
     if estimator is not None:
         if degree not in ("auto", 1):
             raise ValueError(
-                f"degree={degree!r} belongs to the built-in local polynomial; with "
-                "estimator= leave it at 'auto' and put PolynomialFeatures into the estimator."
+                f"degree={degree!r} needs the built-in local model, but estimator= is given; use "
+                "degree='auto', with PolynomialFeatures in the estimator."
             )
         own = None
         if type(estimator) is Ridge and _is_plain_ridge(estimator):
@@ -445,6 +439,6 @@ def _coded(data: TrainingData, classes: Any) -> TrainingData:
     if unknown.size:
         raise ValueError(
             f"y holds labels {unknown.tolist()} that are not among the classes "
-            f"{classes.tolist()}; name all of them in the first call (classes=)."
+            f"{classes.tolist()}; pass all of them as classes= in the first partial_fit."
         )
     return replace(data, y=data.array(codes.astype(np.int64)), classes=classes)

@@ -1,11 +1,11 @@
-"""Local models: what is fitted to a block of weighted neighbourhoods.
+"""Solvers: what is fitted to a block of weighted neighbourhoods.
 
-Every solver has the same contract. ``path(data, design, found, alphas)`` returns the answers at
-the queries for each penalty, shape (n_alphas, n_queries, n_outputs); ``slopes(data, design, found,
-alpha)`` the gradients of the local models in the coordinates of the design, shape (n_queries,
-n_outputs, n_columns). Linear smoothers (``is_linear``) also return equivalent kernels, ``kernels``,
-of shape (n_alphas, nnz): the answer is ``sum_i l_i(q) y_i``. ``data`` are the training rows with
-their targets, ``design`` the rows of the queries, ``found`` their neighbourhoods.
+Every solver has the same methods. ``path(data, design, found, alphas)`` returns predictions at the
+queries for each penalty, shape (n_alphas, n_queries, n_outputs). ``slopes(data, design, found,
+alpha)`` returns the gradients of the local models in the coordinates of the design, shape
+(n_queries, n_outputs, n_columns). Linear smoothers (``is_linear``) also return equivalent kernels,
+``kernels``, of shape (n_alphas, nnz): the prediction is ``sum_i l_i(q) y_i``. ``data`` are the
+training rows, ``design`` the rows of the queries, ``found`` their neighbourhoods.
 """
 
 import warnings
@@ -60,7 +60,7 @@ from vicinal._kernels.local._workspace import (
 )
 from vicinal.local._neighborhoods import WeightedNeighborhoods, take_queries
 
-# Enough queries per task to forget the cost of a call, few enough to share the work evenly.
+# Queries and fits per task of a thread.
 _QUERIES_PER_TASK = 256
 _FITS_PER_TASK = 32
 _LOSSES = {
@@ -69,7 +69,7 @@ _LOSSES = {
     "log_loss": LOGISTIC,
     "multinomial": MULTINOMIAL,
 }
-# Neighbours whose spread is this small a share of their squared distance look like one point.
+# Spread of neighbours, relative to their squared distance, that counts as none.
 _FLAT = 1e-14
 # Offsets whose squares underflow.
 _TINY = 1e-140
@@ -84,7 +84,7 @@ def over_queries(function: Callable[[slice], None], n_queries: int, n_jobs: int 
 
 
 def bundled(X, Q, found: WeightedNeighborhoods, some: slice, degree: int) -> Queries:
-    """Bundle some queries; entries keep their places in the flat arrays."""
+    """Bundle some queries; the flat arrays are shared."""
     indptr = found.indptr[some.start : some.stop + 1]
     return Queries(X, Q[some], indptr, found.indices, found.weights, degree)
 
@@ -98,7 +98,7 @@ class RidgeSolver:
     """Polynomials of a degree with a ridge penalty on all but the intercept.
 
     ``relative`` multiplies the penalty by the mean squared spread of the neighbourhood;
-    ``own_alpha`` is the penalty of an estimator that this solver stands in for.
+    ``own_alpha`` is the penalty of the estimator that this solver replaces.
     """
 
     degree: int = 1
@@ -113,15 +113,15 @@ class RidgeSolver:
 
     @property
     def depends_on_origin(self) -> bool:
-        """Whether one model of all rows could not answer every query."""
+        """Whether a global model depends on the query at which it is centred."""
         return self.degree == 2
 
-    def asked(self, method: str | None) -> "RidgeSolver":
-        """Return the solver that answers with a method of the estimator."""
+    def with_method(self, method: str | None) -> "RidgeSolver":
+        """Return self: there is one kind of prediction."""
         return self
 
     def path(self, data, design, found, alphas) -> np.ndarray:
-        """Return answers of shape (n_alphas, n_queries, n_outputs)."""
+        """Return predictions of shape (n_alphas, n_queries, n_outputs)."""
         flat = self.kernels(data, design, found, alphas, skip=data.one_class(found))
         return data.smooth(found, flat)
 
@@ -130,9 +130,9 @@ class RidgeSolver:
         return self.kernels_of(data.rows, design, found, alphas, skip)
 
     def kernels_of(self, X, Q, found, alphas, skip=None) -> np.ndarray:
-        """Return the same of given rows; ``skip`` asks for the local constant fit of queries."""
+        """Return the same for given rows; queries in ``skip`` get the local constant fit."""
         alphas = np.asarray(alphas, dtype=np.float64)
-        if self.degree == 0:  # averages know no penalty
+        if self.degree == 0:  # averages have no penalty
             return np.repeat(weight_shares(found)[None], len(alphas), axis=0)
         out = np.empty((len(alphas), len(found.indices)))
         ridged = alphas > 0.0  # unpenalised polynomials go through QR
@@ -161,10 +161,10 @@ class RidgeSolver:
         # The few systems that are singular to working precision are solved by singular values.
         for t in np.flatnonzero(~solved):
             entries, offsets, weights = _neighborhood(X, Q, found, t)
-            for place, alpha in enumerate(alphas):
+            for j, alpha in enumerate(alphas):
                 penalty = self._absolute(offsets, weights, alpha)
                 fit = pseudo_inverse_fit(offsets, weights, self.degree, penalty)
-                values[place, entries] = fit[0]
+                values[j, entries] = fit[0]
         return values
 
     def _unpenalised(self, X, Q, found) -> np.ndarray:
@@ -226,7 +226,7 @@ class RidgeSolver:
         return out
 
     def planes(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
-        """Return values and slopes at the origins; one class is answered without a fit."""
+        """Return values and slopes at the origins; neighbourhoods of one class need no fit."""
         pure = data.one_class(found)
         if pure is None or not pure.any():
             return self.planes_of(data.rows, data.columns, origins, found, alpha)
@@ -269,7 +269,7 @@ def _neighborhood(X, Q, found: WeightedNeighborhoods, t: Any) -> tuple[slice, An
 
 
 def _is_flat(offsets: np.ndarray, weights: np.ndarray) -> bool:
-    """Tell whether neighbours look like one point from the query: their mean answers for them."""
+    """Return whether the spread of the neighbours is negligible: their mean is predicted."""
     share = weights / weights.sum()
     scale = np.abs(offsets).max()
     if scale < _TINY:
@@ -314,7 +314,7 @@ class Objective:
     def compiled(self, alpha: float, relative: bool) -> FitObjective:
         """Return what compiled code reads; the multinomial model has absolute penalties only.
 
-        Every number has one type, whatever the user gave: another type would be compiled anew.
+        Numbers are converted, because other types would be compiled again.
         """
         return FitObjective(
             _LOSSES[self.loss],
@@ -356,11 +356,11 @@ class NewtonSolver:
 
     @property
     def depends_on_origin(self) -> bool:
-        """Whether one model of all rows could not answer every query."""
+        """Whether a global model depends on the query at which it is centred."""
         return self.degree == 2 or self.own_alpha is not None
 
-    def asked(self, method: str | None) -> "NewtonSolver":
-        """Return the solver that answers with a method of the estimator."""
+    def with_method(self, method: str | None) -> "NewtonSolver":
+        """Return self: there is one kind of prediction."""
         return self
 
     def path(self, data, design, found, alphas) -> np.ndarray:
@@ -399,8 +399,8 @@ def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:
     if n_failed:
         warnings.warn(
             f"{n_failed} of {n_fits} local {objective.loss} fits stopped after "
-            f"{objective.max_iter} iterations without meeting the tolerance; raise alpha or the "
-            "number of neighbours.",
+            f"{objective.max_iter} iterations without converging; raise alpha or "
+            "n_neighbors.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -414,7 +414,7 @@ class BatchedRidge(RidgeSolver):
     """Local averages and ridge models as batches of small systems."""
 
     def path(self, data, design, found, alphas) -> Any:
-        """Return answers of each penalty, (n_queries, n_outputs)."""
+        """Return predictions for each penalty, (n_queries, n_outputs)."""
         xp, Y = namespace(design), data.columns
         if self.degree > 0 and all(alpha > 0.0 for alpha in alphas):
             shared = (data.rows, Y, design, *found, list(alphas))
@@ -445,7 +445,7 @@ class BatchedNewton(NewtonSolver):
     """One-against-the-rest classifiers as batches of (query, class) pairs."""
 
     def path(self, data, design, found, alphas) -> Any:
-        """Return scores of each penalty, (n_queries, n_classes)."""
+        """Return scores for each penalty, (n_queries, n_classes)."""
         return [self._fit(data, design, found, alpha, want_slopes=False)[0] for alpha in alphas]
 
     def _fit(self, data, design, found, alpha, *, want_slopes: bool):
@@ -482,8 +482,8 @@ class EstimatorSolver:
     n_jobs : int or None
         Fits at once.
     method : str
-        What a classifier answers with. A class that the neighbourhood lacks has probability 0
-        (decision -inf) and its column stays in place; one class is answered without a fit.
+        Method of the classifier to call. A class without neighbours has probability 0 (decision
+        -inf); a neighbourhood of one class needs no fit.
     """
 
     estimator: Any
@@ -500,25 +500,25 @@ class EstimatorSolver:
     degree = 1
     own_alpha = 0.0
 
-    def asked(self, method: str | None) -> "EstimatorSolver":
-        """Return the solver that answers with a method of the estimator."""
+    def with_method(self, method: str | None) -> "EstimatorSolver":
+        """Return the solver that calls ``method`` of the estimator."""
         offered = ("predict_proba", "decision_function")
         method = method or next((m for m in offered if hasattr(self.estimator, m)), "predict")
         return replace(self, method=method)
 
     def path(self, data, design, found, alphas) -> np.ndarray:
-        """Return answers of shape (1, n_queries, n_outputs); the penalties are the estimator's."""
-        one = self._class_scores if data.n_classes is not None else self._numbers
-        answers = _map_neighborhoods(one(data), data.rows, design, found, self.n_jobs)
+        """Return predictions of shape (1, n_queries, n_outputs); ``alphas`` is not used."""
+        one = self._class_scores if data.n_classes is not None else self._values
+        values = _map_neighborhoods(one(data), data.rows, design, found, self.n_jobs)
         shape = (1, found.n_queries, data.n_outputs)
-        return np.array(answers, dtype=np.float64).reshape(shape)
+        return np.array(values, dtype=np.float64).reshape(shape)
 
     def _fitted(self, offsets, targets, weights):
         return fit_weighted(
             clone(self.estimator), offsets, targets, weights if self.weighted else None
         )
 
-    def _numbers(self, data) -> Callable:
+    def _values(self, data) -> Callable:
         origin = np.zeros((1, data.n_columns))
         values = data.columns
         values = values[:, 0] if values.shape[1] == 1 else values
@@ -555,12 +555,12 @@ def _map_neighborhoods(function, rows, design, found: WeightedNeighborhoods, n_j
     """Call ``function(offsets, indices, weights)`` for every query, through joblib."""
 
     def some(queries):
-        answers = []
+        values = []
         for t in queries:
             entries = slice(found.indptr[t], found.indptr[t + 1])
             indices = found.indices[entries]
-            answers.append(function(rows[indices] - design[t], indices, found.weights[entries]))
-        return answers
+            values.append(function(rows[indices] - design[t], indices, found.weights[entries]))
+        return values
 
     order = np.arange(found.n_queries)
     tasks = [(order[i : i + _FITS_PER_TASK],) for i in range(0, len(order), _FITS_PER_TASK)]
@@ -571,60 +571,52 @@ def _map_neighborhoods(function, rows, design, found: WeightedNeighborhoods, n_j
 # --- around another solver ---
 
 
-@saved()
 @dataclass(frozen=True)
-class ClippedSolver:
-    """Another solver, its answers bounded by the range of the neighbours' targets."""
+class _WrappedSolver:
+    """Base of solvers that change the predictions of another solver."""
 
     inner: Any
 
-    depends_on_origin = True
-
-    def asked(self, method: str | None) -> "ClippedSolver":
-        """Return the solver that answers with a method of the estimator."""
-        return ClippedSolver(self.inner.asked(method))
+    def with_method(self, method: str | None) -> Any:
+        """Return the solver that calls ``method`` of the estimator."""
+        return type(self)(self.inner.with_method(method))
 
     def __getattr__(self, name: str):
         if name == "inner" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.inner, name)
 
+
+@saved()
+class ClippedSolver(_WrappedSolver):
+    """Another solver, its predictions clipped to the range of the neighbours' targets."""
+
+    depends_on_origin = True
+
     def path(self, data, design, found, alphas) -> np.ndarray:
-        """Return answers of shape (n_alphas, n_queries, n_outputs)."""
-        answers = self.inner.path(data, design, found, alphas)
+        """Return predictions of shape (n_alphas, n_queries, n_outputs)."""
+        values = self.inner.path(data, design, found, alphas)
         occupied = np.flatnonzero(found.sizes() > 0)
         if occupied.size == 0:
-            return answers
+            return values
         starts = found.indptr[occupied]
         targets = data.columns[found.indices]
         low = np.minimum.reduceat(targets, starts, axis=0)
         high = np.maximum.reduceat(targets, starts, axis=0)
-        answers[:, occupied] = np.clip(answers[:, occupied], low, high)
-        return answers
+        values[:, occupied] = np.clip(values[:, occupied], low, high)
+        return values
 
 
 @saved()
-@dataclass(frozen=True)
-class SparseSolver:
+class SparseSolver(_WrappedSolver):
     """Another solver on sparse rows: a dense block of the few columns that a query's rows use.
 
     A column that neither the neighbours nor the query use is constant over the neighbourhood: it
     has slope 0 and adds nothing to the fit. The relative penalty counts it all the same.
     """
 
-    inner: Any
-
-    def __getattr__(self, name: str):
-        if name == "inner" or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-    def asked(self, method: str | None) -> "SparseSolver":
-        """Return the solver that answers with a method of the estimator."""
-        return SparseSolver(self.inner.asked(method))
-
     def path(self, data, design, found, alphas) -> np.ndarray:
-        """Return answers of shape (n_alphas, n_queries, n_outputs)."""
+        """Return predictions of shape (n_alphas, n_queries, n_outputs)."""
         out = np.empty((len(alphas), found.n_queries, data.n_outputs))
         for t, block, query, one, _, share in self._blocks(data, design, found):
             out[:, t] = self.inner.path(block, query, one, np.multiply(alphas, share))[:, 0]

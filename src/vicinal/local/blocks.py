@@ -1,7 +1,4 @@
-"""Local models around queries whose training rows are elsewhere, in blocks.
-
-For :mod:`vicinal.distributed`; within memory use the estimators themselves.
-"""
+"""Local models for training rows in blocks, used by :mod:`vicinal.distributed`."""
 
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -24,7 +21,7 @@ __all__ = [
     "LocalFrame",
     "Standardized",
     "balanced_weights",
-    "check_settled",
+    "check_resolved",
     "location_mask",
 ]
 
@@ -32,7 +29,7 @@ _CALIBRATION_QUERIES = 500
 
 
 class Standardized(TransformerMixin, BaseEstimator):
-    """Columns of mean 0 and deviation 1, learned elsewhere: fitting it changes nothing."""
+    """Standardisation with given mean and scale; ``fit`` does nothing."""
 
     def __init__(self, mean, scale):
         self.mean = mean
@@ -40,7 +37,7 @@ class Standardized(TransformerMixin, BaseEstimator):
 
     @classmethod
     def of(cls, found: Survey, columns=None) -> "Standardized":
-        """Return the map of some columns, from what the first pass over the rows has told."""
+        """Return the transformer of some columns, from a survey of all rows."""
         moments = found.moments
         mean, scale = moments.mean, usable_scale(moments.mean, moments.variance)
         return cls(mean, scale) if columns is None else cls(mean[columns], scale[columns])
@@ -61,8 +58,8 @@ class Standardized(TransformerMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class _Place:
-    """From rows to the coordinates of the search."""
+class _Coordinates:
+    """Map from rows to the coordinates of the search."""
 
     columns: np.ndarray | None
     transformer: Any
@@ -74,18 +71,18 @@ class _Place:
 
 @dataclass(frozen=True)
 class LocalFrame:
-    """All of a local model but its rows; given those around a query, it answers like the whole."""
+    """Local model without its training rows; those around a query are added to predict it."""
 
-    estimator: Any  # nothing left to learn but the rows
+    estimator: Any  # with all parameters resolved
     classes: np.ndarray | None
     temperature: float | None
-    place: _Place
+    coordinates: _Coordinates
 
     @classmethod
     def of(cls, estimator: Any, blocks: Blocks, *, calibrated: bool) -> tuple[Any, "LocalFrame"]:
-        """Settle what depends on all rows: coordinates, weights of classes, the temperature.
+        """Return blocks with their offsets, and the frame resolved from all rows.
 
-        Returns blocks that know where they start, too.
+        All rows determine the coordinates, the weights of classes and the temperature.
         """
         blocks, found = survey(blocks, has_classes=is_classifier(estimator))
         if estimator.n_neighbors > found.weight:
@@ -105,7 +102,7 @@ class LocalFrame:
             if model.class_weight == "balanced":
                 balanced = zip(found.classes, balanced_weights(found), strict=True)
                 model.set_params(class_weight=dict(balanced))
-        frame = cls(model, found.classes, None, _Place(columns, transformer))
+        frame = cls(model, found.classes, None, _Coordinates(columns, transformer))
         if calibrated and is_classifier(estimator) and estimator.calibration is not None:
             frame = replace(frame, temperature=frame._temperature(estimator, blocks, found))
         return blocks, frame
@@ -114,7 +111,7 @@ class LocalFrame:
     def search(self) -> BlockSearch:
         """How the blocks are searched for the neighbours of queries."""
         return BlockSearch(
-            place=self.place,
+            coordinates=self.coordinates,
             carry=("X", "y", "sample_weight"),
             count_weights=True,
             metric=search_metric(self.estimator.metric),
@@ -127,8 +124,8 @@ class LocalFrame:
         return Ball(float(self.estimator.n_neighbors))
 
     def around(self, found: NeighborRows):
-        """Return the model of the rows found: for their queries, as good as that of all rows."""
-        # A weight that these rows share need not be that of all rows: partial_fit counts it.
+        """Return the model of the rows found; for their queries it equals that of all rows."""
+        # partial_fit does not rescale weights that these rows have in common.
         X, y, sample_weight = found.columns
         model = clone(self.estimator)
         if self.classes is None:
@@ -141,14 +138,14 @@ class LocalFrame:
         """Return the temperature that a fit in memory would find."""
         positions = draw_rows(found.n_rows, estimator.random_state, MAX_ROWS)
         rows = rows_at(blocks, positions)
-        place = self.place(rows.X)
-        # One copy of the row itself is left out, or all of it: its ball must hold that much more.
+        coords = self.coordinates(rows.X)
+        # The row itself is left out, so its ball must hold that much more weight.
         rule = Ball(estimator.n_neighbors + max(1.0, float(rows.sample_weight.max())))
         groups = [
             slice(start, start + _CALIBRATION_QUERIES)
             for start in range(0, len(positions), _CALIBRATION_QUERIES)
         ]
-        searched = self.search.search(blocks, [place[group] for group in groups], rule)
+        searched = self.search.search(blocks, [coords[group] for group in groups], rule)
         scores = [
             _left_out_scores(self, near, positions[group])
             for near, group in zip(searched, groups, strict=True)
@@ -161,7 +158,7 @@ class LocalFrame:
 
 
 def _left_out_scores(frame: LocalFrame, found: NeighborRows, positions: np.ndarray):
-    """Return scores of training rows, each left out; ``None`` where the model has its own."""
+    """Return leave-one-out scores; ``None`` where the model has its own probabilities."""
     model = frame.around(found)
     if model._model.solver.link not in ("score", "margin"):
         return None
@@ -169,7 +166,7 @@ def _left_out_scores(frame: LocalFrame, found: NeighborRows, positions: np.ndarr
 
 
 def balanced_weights(found: Survey) -> np.ndarray:
-    """Return the weights of classes that give each the same say."""
+    """Return class weights that give every class the same total weight."""
     held = found.class_weights
     return held.sum() / (len(held) * held)
 
@@ -182,8 +179,8 @@ def location_mask(model: Any, blocks: Blocks) -> np.ndarray | None:
     return columns_mask(model.location_columns, blocks.n_features, names)
 
 
-def check_settled(estimator: Any) -> None:
-    """Refuse what would have to be chosen, or needs other rows than the neighbours."""
+def check_resolved(estimator: Any) -> None:
+    """Refuse parameters that need other rows than the neighbours."""
     name = type(estimator).__name__
     if type(estimator).__name__ not in ("LocalClassifier", "LocalRegressor"):
         raise TypeError(f"local_predict takes a LocalClassifier or LocalRegressor, not {name}.")
@@ -195,29 +192,27 @@ def check_settled(estimator: Any) -> None:
     for parameter, open_ in is_open.items():
         if open_:
             raise ValueError(
-                f'{parameter}="auto" would be chosen by fits to all rows; fit {name} to a sample '
-                f"in memory and hand in its {parameter}_."
+                f'{parameter}="auto" cannot be selected from blocks; fit {name} to a sample in '
+                f"memory and pass its {parameter}_."
             )
     if estimator.bandwidth is not None or not isinstance(estimator.n_neighbors, Integral):
         raise ValueError(
-            f"n_neighbors={estimator.n_neighbors!r} and bandwidth={estimator.bandwidth!r}: the "
-            "merged search needs a whole number n_neighbors and bandwidth=None."
+            f"n_neighbors={estimator.n_neighbors!r} and bandwidth={estimator.bandwidth!r} are not "
+            "supported for blocks; use an integer n_neighbors and bandwidth=None."
         )
     if getattr(estimator, "robust_iterations", 0):
         raise ValueError(
-            "robust_iterations weigh rows by the residuals of all of them; use 0 for a table that "
-            "memory does not hold."
+            f"robust_iterations={estimator.robust_iterations} is not supported for blocks; use 0."
         )
     metric = estimator.metric
     learned = ("ranked", "within_class", "gradient", *FORESTS)
     if isinstance(metric, str) and metric in learned:
         raise ValueError(
-            f'metric="{metric}" is learned from all rows; learn it on a sample and hand in the '
-            "fitted transformer in a FrozenEstimator, or use a metric of scikit-learn or "
-            '"standardized".'
+            f'metric="{metric}" is learned from all rows; fit a transformer to a sample and pass '
+            'it in a FrozenEstimator, or use "standardized" or a metric of scikit-learn.'
         )
     if hasattr(metric, "transform") and not isinstance(metric, (FrozenEstimator, Standardized)):
         raise ValueError(
-            f"metric={metric!r} would be fitted to neighbours only; fit it to a sample and wrap it "
-            "in sklearn.frozen.FrozenEstimator."
+            f"metric={metric!r} cannot be fitted to blocks; fit it to a sample and wrap it in "
+            "sklearn.frozen.FrozenEstimator."
         )

@@ -1,4 +1,4 @@
-"""Coordinates learned so that near means alike."""
+"""Models with learned distances."""
 
 from vicinal.metric._gradient_kernel import GradientKernelClassifier, GradientKernelRegressor
 from vicinal.metric._neural_neighbors import NeuralNeighborsClassifier, NeuralNeighborsRegressor

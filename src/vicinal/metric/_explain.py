@@ -1,4 +1,4 @@
-"""Reasons of models in learned coordinates: the slopes of the answer around a row."""
+"""Explanations of models with learned distances: neighbours and slopes."""
 
 from typing import Any
 
@@ -21,15 +21,15 @@ def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanati
     found = model.neighbors(X)
     rows, weights = found.indices, found.data
     size = 1.0 / float((np.asarray(weights, dtype=float) ** 2).sum())
-    said = model._voter_values(rows[:_N_SHOWN])
+    targets = model._voter_values(rows[:_N_SHOWN])
     table = [
         (int(row), value, float(weight))
-        for row, weight, value in zip(rows, weights, said, strict=False)
+        for row, weight, value in zip(rows, weights, targets, strict=False)
     ]
     shown = float(np.sum(weights[:_N_SHOWN]))
     summary = (
         f"{len(rows)} training rows vote by their distance in the learned coordinates, with the "
-        f"weight of {size:.3g} equal ones; those shown cast {shown:.0%} of the vote."
+        f"weight of {size:.3g} equal ones; those shown have {shown:.0%} of the weight."
     )
     head = ("training row", "target", "weight")
     values = {"n_neighbors": len(rows), "effective_sample_size": size}
@@ -39,14 +39,14 @@ def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanati
 
 def slope_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the slopes of the prediction, or of the log-probability of the predicted class."""
-    slopes, said = np.asarray(model.local_coef(X), dtype=float)[0], "the prediction"
+    slopes, score = np.asarray(model.local_coef(X), dtype=float)[0], "the prediction"
     if hasattr(model, "classes_"):
         chosen = model.classes_.tolist().index(model.predict(X)[0])
-        slopes, said = slopes[chosen], f"the log-probability of {show(model.classes_[chosen])}"
+        slopes, score = slopes[chosen], f"the log-probability of {show(model.classes_[chosen])}"
     elif slopes.ndim == 2:
-        slopes, said = slopes[0], "the first target"
+        slopes, score = slopes[0], "the first target"
     summary = (
-        f"Around this row, {said} changes by so much per unit of a column; contributions are "
-        "counted from the mean of the training rows."
+        f"Slopes of {score} around this row, per unit of each column; contributions are relative "
+        "to the mean of the training rows."
     )
     return [coefficient_section(columns, slopes, dense_row(X)[0] - model.mean_, summary)]

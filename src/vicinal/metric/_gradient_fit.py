@@ -1,4 +1,4 @@
-"""Fit of kernel ridge in the metric of its own gradients: rounds of one block, a tree of blocks."""
+"""Fit of kernel ridge with a gradient metric: rounds of one block, and a tree of blocks."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ from vicinal._kernels.metric._kernel_ridge import (
 # Scales tried, in units of the root of the mean squared distance between two rows.
 _SCALES = 2.0 ** np.arange(-3, 4)
 _ALPHAS = 10.0 ** np.arange(-6, 2)
-# Rounds start twice, the second time at this scale; after so many the better ones go on.
+# The second start is at this scale; after so many rounds the better start continues.
 _NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
-# The second search of the last choice begins at this share of the penalty found before.
+# The last selection also searches from this fraction of the penalty found before.
 _LOWER = 1e-4
-# A full metric that would have to divide the error by more than e to this is not tried.
+# A full metric is not tried if the logarithm of its required gain exceeds this.
 _MAX_CHARGE = 3.0
-# Solving costs n^3, and the metric has few numbers. So many rows at most are looked at while all
-# scales and penalties are tried, by the rounds, and by the last choice of scale and penalty.
+# Largest numbers of rows (a solution costs n^3): for the grid of all scales and penalties, for the
+# rounds, and for the last selection of scale and penalty.
 _FIRST_ROWS, _ROUND_ROWS, _LAST_ROWS = 500, 1000, 2000
 # Share of the rows on each side of a split that belong to both of its sides.
 _OVERLAP = 0.1
@@ -37,7 +37,7 @@ _OVERLAP = 0.1
 
 @dataclass(frozen=True)
 class GradientSettings:
-    """What the parameters mean."""
+    """Resolved parameters."""
 
     name: str  # of the model's class
     kernel: str
@@ -52,9 +52,7 @@ def resolve(model: Any) -> GradientSettings:
     """Return the checked settings of a model."""
     alphas = _ALPHAS if model.alphas is None else np.asarray(model.alphas, dtype=np.float64)
     if alphas.ndim != 1 or not len(alphas) or not np.all(alphas > 0.0):
-        raise ValueError(
-            f"alphas={model.alphas!r} must be a list of positive penalties; give at least one."
-        )
+        raise ValueError(f"alphas={model.alphas!r} must be a non-empty list of positive numbers.")
     return GradientSettings(
         type(model).__name__,
         model.kernel,
@@ -68,7 +66,7 @@ def resolve(model: Any) -> GradientSettings:
 
 @dataclass(frozen=True)
 class GradientRows:
-    """Standardised rows, outputs, what each counts, and how many equal rows it stands for."""
+    """Standardised rows, outputs, weights, and number of copies of each row."""
 
     Z: np.ndarray
     Y: np.ndarray
@@ -90,7 +88,7 @@ class GradientRows:
 
 
 class _Candidates:
-    """Ridges of a grid of scales and penalties, each solved when it is first asked for.
+    """Ridges of a grid of scales and penalties, each solved at first use.
 
     The coordinates are scaled to a mean squared distance of one. A position of the grid is a pair
     of indices, of the scale and of the penalty.
@@ -125,12 +123,12 @@ class _Candidates:
         return min(np.ndindex(len(self._scales), len(self._alphas)), key=self.error)
 
     def downhill(self, start: dict) -> tuple[int, int]:
-        """Return the end of the descent from another round's position to its lowest neighbours."""
+        """Return the local minimum of the error near the position of another round."""
         i = _nearest(self._scales, start["bandwidth"])
         j = _nearest(self._alphas, start["alpha"])
         n_scales, n_alphas = len(self._scales), len(self._alphas)
-        # Those of the same scale first: they share its kernel. A wide kernel of a small penalty is
-        # much like a narrow one of a large penalty, so that valleys lie across.
+        # The same scale first, because it shares the kernel matrix. A wide kernel with a small
+        # penalty resembles a narrow one with a large penalty, hence the diagonal steps.
         steps = [(0, 0), (0, -1), (0, 1), (-1, 1), (-1, 0), (1, 0), (1, -1)]
         while True:
             near = [(i + a, j + b) for a, b in steps]
@@ -141,7 +139,7 @@ class _Candidates:
             i, j = lowest
 
     def round(self, position) -> dict:
-        """Return the ridge of a position and what the next round needs."""
+        """Return the ridge of a position and its gradients for the next round."""
         ridge, bandwidth = self._ridges[position], float(self._scales[position[0]])
         slopes = ridge_slopes(self._mapped, self._mapped, ridge.dual_coef, bandwidth, self._kernel)
         return {
@@ -169,14 +167,13 @@ def _fit_round(
 def learn_metric(data: GradientRows, settings: GradientSettings, rng, n_rounds: int) -> dict:
     """Alternate ridge and metric; return the round of least leave-one-out error.
 
-    A wide kernel is close to a polynomial of low degree. Where that does better than a narrow one,
-    rounds at the best scale never see columns that act through higher orders alone, so other rounds
-    begin at a narrow scale.
+    A wide kernel is close to a polynomial of low degree and cannot see columns of higher-order
+    effect, so the rounds also start at a narrow scale.
     """
-    kinds = _kinds(data, settings)
+    metrics = _metrics(data, settings)
     n_first = min(_FIRST_ROUNDS, max(n_rounds - 1, 0))
     starts = [_SCALES, _NARROW] if n_first else [_SCALES]
-    n_fits = len(starts) + len(kinds) * ((len(starts) - 1) * n_first + n_rounds)
+    n_fits = len(starts) + len(metrics) * ((len(starts) - 1) * n_first + n_rounds)
     tried: list[tuple[float, dict]] = []
     few = data.some(_FIRST_ROWS, rng)
     with Progress(n_fits, settings.name, verbose=settings.verbose) as progress:
@@ -188,21 +185,21 @@ def learn_metric(data: GradientRows, settings: GradientSettings, rng, n_rounds: 
             progress.advance(note=f"leave-one-out error {found['error']:.4g}")
             return found
 
-        def go_on(found, n, kind, scales):
+        def more_rounds(found, n, metric, scales):
             for _ in range(n):
-                components = gradient_map(found["gradients"], diagonal=kind == "diagonal")
-                found = fit(components, scales, found, kinds[kind])
+                components = gradient_map(found["gradients"], diagonal=metric == "diagonal")
+                found = fit(components, scales, found, metrics[metric])
             return found
 
         firsts = [(fit(np.ones(data.Z.shape[1]), scales), scales) for scales in starts]
-        for kind in kinds:
-            ends = [go_on(found, n_first, kind, scales) for found, scales in firsts]
-            go_on(min(ends, key=_error), n_rounds - n_first, kind, _SCALES)
+        for metric in metrics:
+            ends = [more_rounds(found, n_first, metric, scales) for found, scales in firsts]
+            more_rounds(min(ends, key=_error), n_rounds - n_first, metric, _SCALES)
     return min(tried, key=lambda pair: pair[0])[1]
 
 
-def _kinds(data: GradientRows, settings: GradientSettings) -> dict[str, float]:
-    """Return the kinds of metric to try, with the logarithm of what each has to gain."""
+def _metrics(data: GradientRows, settings: GradientSettings) -> dict[str, float]:
+    """Return the metrics to try, with the logarithm of the gain that each needs."""
     if settings.metric != "auto":
         return {settings.metric: 0.0}
     d = data.Z.shape[1]
@@ -211,7 +208,7 @@ def _kinds(data: GradientRows, settings: GradientSettings) -> dict[str, float]:
 
 
 def _choose(data: GradientRows, settings: GradientSettings, rng) -> tuple[dict, int]:
-    """Choose metric, scale and penalty; return them and how many rows were used in the end."""
+    """Select metric, scale and penalty; return them and the number of rows used last."""
     some = data.some(_ROUND_ROWS, rng)
     found = learn_metric(some, settings, rng, settings.n_rounds)
     if len(some) < len(data):
@@ -221,11 +218,10 @@ def _choose(data: GradientRows, settings: GradientSettings, rng) -> tuple[dict, 
 
 
 def _finish(data: GradientRows, found: dict, settings: GradientSettings) -> dict:
-    """Choose scale and penalty by more rows, and let the metric follow once.
+    """Select scale and penalty on more rows, and learn the metric again from the result.
 
-    More rows bear a smaller penalty, under which columns of small effect come to light. There may
-    be a second valley of the error, which is deeper only in the metric of its own slopes: another
-    descent begins far below, and the metric follows both where they end apart.
+    More rows allow a smaller penalty, which reveals columns of small effect. A second search starts
+    from a much smaller penalty, because the error may have two minima.
     """
     components = found["components"]
     fit = _Candidates(settings, data, components, _SCALES)
@@ -233,7 +229,7 @@ def _finish(data: GradientRows, found: dict, settings: GradientSettings) -> dict
     rounds = []
     for position in dict.fromkeys([fit.downhill(found), fit.downhill(lower)]):
         rounds.append(fit.round(position))
-        if settings.n_rounds:  # without rounds the columns stay as they are
+        if settings.n_rounds:  # otherwise the columns are not scaled
             own = gradient_map(rounds[-1]["gradients"], diagonal=components.ndim == 1)
             rounds.append(_fit_round(data, settings, own, _SCALES, rounds[-1]))
     return min(rounds, key=_error)
@@ -263,7 +259,7 @@ def predict_halves(data: GradientRows, settings: GradientSettings, rng) -> np.nd
 
 
 class Tree(NamedTuple):
-    """Blocks of rows with a model each, and the cuts between them."""
+    """Blocks of rows with a model each, and the splits between them."""
 
     kernel: str
     root: int  # index of a split, or -1 - index of a block
@@ -318,19 +314,19 @@ class Tree(NamedTuple):
         return out
 
     def left_out(self, Z: np.ndarray) -> np.ndarray:
-        """Return the blended outputs of every training row by blocks that leave it out."""
+        """Return the leave-one-out outputs of every training row, averaged over blocks."""
         out = np.zeros((len(Z), self.blocks[0]["dual_coef"].shape[1]))
         for share, block in zip(self.shares(Z).T, self.blocks, strict=True):
             rows = block["rows"]
             out[rows] += share[rows, None] * block["left_out"]
-            # Rows that ties kept together are sampled: a block has not seen the others.
+            # A block with too many ties was sampled and has not seen its other rows.
             unseen = np.setdiff1d(np.flatnonzero(share), rows)
             self._add(out, Z, unseen, share, block)
         return out
 
 
 def fit_tree(data: GradientRows, settings: GradientSettings, rng) -> Tree:
-    """Cut the rows into blocks, and fit the model of every block."""
+    """Split the rows into blocks, and fit the model of every block."""
     splits: list[dict] = []
     blocks: list[dict] = []
 
@@ -371,7 +367,7 @@ def _fit_block(data: GradientRows, rows: np.ndarray, settings: GradientSettings,
 
 
 def _split(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> tuple | None:
-    """Cut at the median along the direction in which the prediction changes most."""
+    """Split at the median along the direction in which the prediction changes most."""
     gradients = learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, 1)["gradients"]
     direction = gradient_directions(gradients)[1][:, -1]
     along = data.Z @ direction
@@ -381,7 +377,7 @@ def _split(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng
     share = _right_share(along, split)
     left, right = rows[share < 1.0], rows[share > 0.0]
     if max(len(left), len(right)) > 0.9 * len(rows):
-        return None  # ties along the direction: nothing to cut
+        return None  # too many ties along the direction
     return split, left, right
 
 

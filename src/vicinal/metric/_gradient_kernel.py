@@ -1,4 +1,4 @@
-"""Kernel ridge regression and classification in the metric of its own gradients."""
+"""Kernel ridge regression and classification with a metric learned from its gradients."""
 
 from numbers import Integral
 
@@ -29,43 +29,42 @@ from vicinal.metric._gradient_fit import GradientRows, Tree, fit_tree, predict_h
 
 
 class _GradientKernel(ExplainRowMixin, BaseEstimator):
-    """Kernel ridge in the metric of its own gradients, in blocks of a tree.
+    r"""Kernel ridge with a metric learned from its gradients, in blocks of a tree.
 
     Parameters
     ----------
     kernel : {"gaussian", "laplace"}, default="gaussian"
         :math:`e^{-d^2/2h^2}` or :math:`e^{-d/h}` of the Euclidean distance in the metric.
     metric : {"auto", "diagonal", "full"}, default="auto"
-        Scale the d columns, or also turn them; ``"auto"`` tries both, and turns them if that lowers
-        the leave-one-out error of n rows by more than the factor :math:`e^{d(d-1)/n}`, as Akaike's
-        criterion asks for the additional numbers of the metric.
+        A scale for each of the d columns, or a full matrix. ``"auto"`` tries both, and uses the
+        full one if it lowers the leave-one-out error of n rows by more than the factor
+        :math:`e^{d(d-1)/n}` (Akaike's criterion for the additional parameters).
     n_rounds : int, default=5
-        How often the metric is taken from the gradients; 0 is plain kernel ridge.
+        Number of times the metric is learned from the gradients; 0 is kernel ridge regression.
     alphas : array-like of shape (n_alphas,), default=None
-        Penalties to choose from; ``None`` stands for powers of ten from 1e-6 to 10.
+        Ridge penalties to select from; ``None`` is the powers of ten from 1e-6 to 10.
     max_block_size : int, default=5000
-        More rows are cut at medians along the direction in which the answer changes most, until
-        no block has more; a tenth of the rows on either side of a cut belong to both blocks, whose
-        answers are blended there.
+        Largest number of rows of one model. More rows are split at medians along the direction in
+        which the prediction changes most. A tenth of the rows on each side of a split belong to
+        both blocks, whose predictions are averaged there.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows of a larger block from which the metric (1,000), scale and penalty (2,000)
-        are learned.
+        Seed of the rows of a larger block from which the metric (1,000 rows) and scale and penalty
+        (2,000 rows) are learned.
 
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (n_features,)
-        Columns are centred and scaled first; constant ones keep scale one.
+        Mean and scale of the columns; the scale of constant columns is 1.
     outer_product_ : ndarray of shape (n_features, n_features)
-        Mean outer product of the gradients in the scaled columns, over blocks. Formed when asked
-        for.
+        Mean outer product of the gradients in the scaled columns, over blocks.
     feature_importances_ : ndarray of shape (n_features,)
-        Its diagonal, as shares.
+        Its diagonal, scaled to sum one.
     blocks_ : list of dict
-        Per block its ``rows``, map ``components`` (of shape (n_features,) where it scales columns
-        alone), ``bandwidth``, ``alpha``, ``dual_coef``, ``intercept`` and ``gradients`` (their
-        transpose times them is the mean outer product).
+        Per block its ``rows``, map ``components`` (of shape (n_features,) if diagonal),
+        ``bandwidth``, ``alpha``, ``dual_coef``, ``intercept`` and ``gradients`` G, where
+        :math:`G^\top G` is the mean outer product.
     splits_ : list of dict
-        Cuts of the tree above the blocks: ``direction``, ``threshold``, ``width``, ``children``.
+        Splits of the tree above the blocks: ``direction``, ``threshold``, ``width``, ``children``.
     """
 
     _parameter_constraints: dict = {
@@ -105,7 +104,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         return GradientRows(Z, Y, weights * factors, np.maximum(weights, 1.0))
 
     def _fit_tree(self, rows: GradientRows) -> np.ndarray:
-        """Store the tree of blocks; return the outputs of every row left out."""
+        """Store the tree of blocks; return the leave-one-out outputs of every row."""
         tree = fit_tree(rows, resolve(self), check_random_state(self.random_state))
         _, self._root, self.splits_, self.blocks_ = tree
         importances = sum(len(b["rows"]) * (b["gradients"] ** 2).sum(axis=0) for b in tree.blocks)
@@ -113,10 +112,10 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         return tree.left_out(rows.Z)
 
     def _store_held_out(self, data: TrainingData, predictions, targets) -> None:
-        """Keep some rows with their leave-one-out predictions."""
+        """Store some rows with their leave-one-out predictions."""
         rows = some_rows(len(data))
         Z = (data.X[rows] - self.mean_) / self.scale_
-        self._answered = HeldOutRows(Z, predictions[rows], targets[rows], data.weights[rows])
+        self._held_out_cache = HeldOutRows(Z, predictions[rows], targets[rows], data.weights[rows])
 
     @property
     def outer_product_(self):
@@ -134,7 +133,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         return (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_, X.dtype
 
     def _held_out_rows(self) -> HeldOutRows:
-        return self._answered
+        return self._held_out_cache
 
     def _row_numbers(self, X):
         return self._queries(X)[0]
@@ -146,31 +145,31 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
 @saved(target_mean_="o", target_scale_="o", mean_="p", scale_="p", blocks_="* | * *")
 @documented
 class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
-    r"""Kernel ridge regression in coordinates stretched along its own slopes.
+    r"""Kernel ridge regression with a metric learned from its own gradients.
 
-    A kernel model spends its flexibility on every column alike, also on those that say nothing.
-    Its own gradients know better: their mean outer product tells along which directions the answer
-    changes. The rows are mapped by its root, the ridge is fitted again, and so on for a few
-    rounds; the scale of the kernel, the penalty, the kind of metric (scaled columns or a full
-    matrix) and the round are those of least leave-one-out error, which is exact and costs no more
-    than the ridge itself. Strong on smooth targets of a few hundred to a few thousand rows.
+    A kernel model treats all columns alike, also irrelevant ones. The mean outer product of its
+    gradients shows along which directions the prediction changes. The rows are mapped by its root,
+    the ridge is fitted again, and so on for ``n_rounds`` rounds. The scale of the kernel, the
+    penalty, the metric (diagonal or full) and the round are those of least leave-one-out error,
+    which is exact and costs no more than the ridge itself. Use it for smooth targets of a few
+    hundred to a few thousand rows.
 
     Read more in the :doc:`user guide </guide/embedding>`.
 
     Attributes
     ----------
     target_mean_, target_scale_ : ndarray of shape (n_outputs,)
-        What the targets were standardised by.
+        Mean and scale of the targets.
     loo_prediction_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        Answer to every training row of positive weight without that row, scale, penalty and metric
-        held. They have seen the row, so errors of it are somewhat too small: a few per cent with a
-        diagonal metric, up to a third with a full one.
+        Leave-one-out prediction for every training row of positive weight. Scale, penalty and
+        metric were learned with the row, so its errors are too small: by a few per cent with a
+        diagonal metric, by up to a third with a full one.
 
     See Also
     --------
-    GradientKernelClassifier : The same for classes.
+    GradientKernelClassifier : The same for classification.
     NeuralNeighborsRegressor : A nonlinear map in which neighbours vote.
-    vicinal.local.GradientMetric : The metric of the slopes of local models, as a transformer.
+    vicinal.local.GradientMetric : The metric of local models' gradients, as a transformer.
 
     Notes
     -----
@@ -182,11 +181,11 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     outputs [1]_, or its diagonal. The leave-one-out residuals are
     :math:`(Py)_i / P_{ii}` with the inverse :math:`P` of the ridge system less its intercept.
 
-    With two rounds or more, some begin at a narrow scale and others at that of least error: a
-    wide kernel is close to a polynomial of low degree, and where it does best at first it hides
-    columns that act through higher orders alone. The better ones go on. Rounds look at 1,000 rows
-    of a larger block; 2,000 then choose scale and penalty anew, from there and from far below, and
-    let the metric follow once.
+    With two rounds or more, the rounds start both at a narrow scale and at the scale of least
+    error, and the better start continues: a wide kernel is close to a polynomial of low degree and
+    cannot see columns of higher-order effect. The rounds use 1,000 rows of a larger block. Then
+    scale and penalty are selected again on 2,000 rows, and the metric is learned again from these
+    gradients.
 
     References
     ----------
@@ -230,20 +229,20 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         return self._standardised(X, (Y - self.target_mean_) / self.target_scale_, weights)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
-        """Return answers to rows that neither metric nor ridge had seen.
+        """Return predictions for rows that neither metric nor ridge has seen.
 
-        The rows are cut into two halves at random; metric, scale and penalty of each half answer
-        the other, every row left out of the ridge of all others. That is the work of two fits.
-        Groups, weights of zero and more rows than a block holds are answered by models of folds.
+        The rows are split into random halves. The metric, scale and penalty of one half are used
+        for leave-one-out predictions of the other, at the cost of two fits. With groups, weights of
+        zero or more rows than a block, models are fitted to the rows outside each fold.
 
         Parameters
         ----------
         X, y
             As in ``fit``.
         folds : sequence of ndarray of int
-            Rows of each fold: they tell which rows are answered in which order.
+            Rows of each fold, which give the order of the predictions.
         rows : ndarray of int, default=None
-            Rows to answer; all by default.
+            Rows to predict; all by default.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights.
         groups : array-like of shape (n_samples,), default=None
@@ -252,7 +251,7 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         Returns
         -------
         HeldOut
-            One candidate and its answers.
+            One candidate and its predictions.
         """
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
         if groups is not None or len(X) > self.max_block_size or not np.all(weights > 0.0):
@@ -271,12 +270,12 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         return self._in_units(self._tree.predict(Z), dtype)
 
     def local_coef(self, X):
-        """Return the slopes of the answer at each query, blend of blocks held.
+        """Return the slopes of the prediction at each query, for fixed weights of the blocks.
 
         Returns
         -------
         ndarray of shape (n_queries, n_features) or (n_queries, n_outputs, n_features)
-            Change of the answer per unit of each column.
+            Change of the prediction per unit of each column.
         """
         Z, dtype = self._queries(X)
         slopes = self._tree.slopes(Z) / self.scale_ * self.target_scale_[:, None]
@@ -295,11 +294,10 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
 @saved(classes_="c labels", mean_="p", scale_="p", blocks_="* | * *")
 @documented
 class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
-    r"""Kernel ridge on class indicators in coordinates stretched along its own slopes.
+    r"""Kernel ridge classification with a metric learned from its own gradients.
 
-    The ridge of :class:`GradientKernelRegressor` on one target per class, 1 in the class and 0
-    elsewhere; probabilities are the softmax of its scores, with the one temperature that is most
-    likely on the leave-one-out scores.
+    The ridge of :class:`GradientKernelRegressor` on class indicators. Probabilities are the softmax
+    of its scores, with the temperature of least log loss on the leave-one-out scores.
 
     Read more in the :doc:`user guide </guide/embedding>`.
 
@@ -311,14 +309,14 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
     Attributes
     ----------
     temperature_ : float
-        What scores are divided by before the softmax.
+        Divisor of the scores in the softmax.
     loo_proba_ : ndarray of shape (n_samples, n_classes)
-        Probabilities of every training row of positive weight without that row, scale, penalty and
-        metric held; they have seen the row, so errors of it are somewhat too small.
+        Leave-one-out probabilities of every training row of positive weight. Scale, penalty and
+        metric were learned with the row, so its errors are somewhat too small.
 
     See Also
     --------
-    GradientKernelRegressor : The same for numbers, with the mathematics.
+    GradientKernelRegressor : The same for regression, with the mathematics.
     NeuralNeighborsClassifier : A nonlinear map in which neighbours vote.
 
     Examples
@@ -386,7 +384,7 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
         return self.classes_[codes]
 
     def local_coef(self, X):
-        """Return the slopes of the log-probabilities, blend of blocks held.
+        """Return the slopes of the log-probabilities, for fixed weights of the blocks.
 
         Returns
         -------

@@ -64,57 +64,60 @@ _FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training
 class _NeuralNeighbors(
     ExplainRowMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Nets whose coordinates let near rows vote.
+    """Base class of nearest neighbours in coordinates of neural networks.
 
     Parameters
     ----------
     n_estimators : int, default=4
-        Number of nets; their votes are averaged.
+        Number of networks; their predictions are averaged.
     n_components : int, default=128
-        Coordinates of a net; 64 halve the time and cost about a twentieth of the accuracy.
+        Number of coordinates of a network; 64 takes half the time.
     n_hidden : int, default=128
         Width of the hidden layer.
     periodic : bool or "auto", default="auto"
-        Whether columns first pass sines and cosines of learned frequencies, which follow targets
-        that change quickly; ``"auto"`` gives them to every net from 1,000 rows on and to every
-        second one below, where they overfit.
+        Whether to add sines and cosines of the columns with learned frequencies, for targets that
+        change quickly. ``"auto"`` adds them in every network from 1,000 rows, and in every second
+        one below, where they may overfit.
     n_voters : int or "auto", default="auto"
-        Rows that vote in a step beside the batch itself; ``"auto"`` is 15 % of the rows, at least
-        1,024 and at most 16,384. All rows vote at prediction.
+        Number of neighbours in a training step in addition to the batch; ``"auto"`` is 15 % of
+        the rows, at least 1,024 and at most 16,384. All rows are neighbours at prediction.
     batch_size : int or "auto", default="auto"
-        Rows answered in a step; ``"auto"`` is 256, or 1,024 above 20,000 rows.
+        Rows predicted in a training step; ``"auto"`` is 256, or 1,024 above 20,000 rows.
     learning_rate : float, default=0.004
-        Rate of AdamW at the start.
+        Initial learning rate of AdamW.
     weight_decay : float, default=0.0002
-        Its decay of the parameters.
+        Weight decay of AdamW.
     max_iter : int, default=300
         Largest number of epochs.
     n_iter_no_change : int, default=8
-        After so many epochs in which the held-out loss has not fallen by ``tol``, a net goes back
-        to its best state and on with three tenths of the rate; the third time it stops.
+        After this number of epochs without an improvement of the held-out loss by ``tol``, a
+        network returns to its best state and continues with 0.3 times the rate; the third time it
+        stops.
     validation_fraction : float, default=0.15
-        Share of the rows that each net holds out (other ones each) to be stopped by; they vote at
-        prediction.
+        Share of the rows that each network holds out for early stopping. It is larger than the 0.1
+        of other models because little is lost: every network holds out other rows, and these rows
+        are neighbours at prediction.
     n_jobs : int, default=None
-        Nets trained at a time, in threads; ``None`` uses every core.
+        Number of networks trained at a time, in threads. ``None`` is 1 unless in a
+        :func:`joblib.parallel_config` context, ``-1`` is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Draws the nets, the rows held out and the batches.
+        Seed of the networks, the held-out rows and the batches.
 
     Attributes
     ----------
     nets_ : list of dict
-        Per net whether it is ``periodic``, its ``parameters`` and ``statistics``, and its
-        ``loss_curve`` and ``validation_loss_curve`` by epochs.
+        Per network whether it is ``periodic``, its ``parameters`` and ``statistics``, and its
+        ``loss_curve`` and ``validation_loss_curve`` by epoch.
     embedding_ : list of ndarray of shape (n_samples, n_components)
-        Coordinates of the voters in each net.
+        Coordinates of the training rows in each network.
     knots_ : list of (ndarray, ndarray)
-        Per column values and their normal scores, between which the map is linear.
+        Per column values and their normal scores, for linear interpolation.
     voter_log_weights_ : ndarray of shape (n_samples,)
-        Logarithms of the weights of the votes.
+        Logarithms of the weights of the training rows.
     mean_ : ndarray of shape (n_features,)
         Mean of each column.
     n_iter_ : int
-        Epochs of the net that was trained longest.
+        Largest number of epochs of a network.
 
     References
     ----------
@@ -126,7 +129,7 @@ class _NeuralNeighbors(
 
     # Normal scores are clipped to plus and minus this.
     _score_limit = 4.0
-    # ``held_out`` takes as long as so many fits, unless a device trains them side by side.
+    # Whether ``held_out`` costs one fit per fold.
     _fits_each_fold = True
     _reference: Any = None  # an empty array of the library of the training rows, None for NumPy
 
@@ -186,11 +189,11 @@ class _NeuralNeighbors(
     # --- training -----------------------------------------------------------------------------
 
     def _learn(self, data: TrainingData) -> Voters:
-        """Learn the normal scores of the columns; return what the nets are trained on."""
+        """Learn the normal scores of the columns; return the training data of the networks."""
         if len(data) < 2:
             raise ValueError(
-                f"n_samples={len(data)} row of positive weight cannot be both learned from and "
-                f"held out; {type(self).__name__} needs two or more."
+                f"{type(self).__name__} needs at least two rows of positive weight, but got "
+                f"{len(data)}."
             )
         values, weights = self._votes(data)
         host, by = np.asarray(data.host(data.X), dtype=np.float64), data.host(weights)
@@ -210,10 +213,10 @@ class _NeuralNeighbors(
         self._store(voters)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
-        """Return predictions of rows by nets that had not seen them.
+        """Return predictions for rows by networks that have not seen them.
 
-        The nets of all folds are trained side by side, which fills a device; columns become normal
-        scores by all rows.
+        On a device the networks of all folds are trained at once. The normal scores of the columns
+        are learned from all rows.
 
         Parameters
         ----------
@@ -226,7 +229,7 @@ class _NeuralNeighbors(
         sample_weight : array-like of shape (n_samples,), default=None
             Positive weights.
         groups : ignored
-            Folds hold groups whole.
+            Folds must not split groups.
 
         Returns
         -------
@@ -237,8 +240,8 @@ class _NeuralNeighbors(
         data = model._data(X, y, sample_weight)
         if len(data) < num_samples(X):
             raise ValueError(
-                f"{num_samples(X) - len(data)} rows have sample_weight=0, but folds count every "
-                "row; leave those rows out of X, y and folds."
+                f"{num_samples(X) - len(data)} rows have sample_weight=0, but held_out predicts "
+                "every row; remove those rows from X, y and folds."
             )
         voters = model._learn(data)
         pools = [rows_outside(fold, len(data)) for fold in folds]
@@ -257,7 +260,7 @@ class _NeuralNeighbors(
     # --- voters -------------------------------------------------------------------------------
 
     def _store(self, voters: Voters) -> None:
-        """Keep what votes: coordinates of the rows in every net, their values and weights."""
+        """Store the neighbours: their coordinates in every network, targets and weights."""
         xp = namespace(voters.scores)
         working = np.float64 if isinstance(voters.scores, np.ndarray) else voters.scores.dtype
         scores, self.voter_outputs_, weights = (xp.astype(part, working) for part in voters)
@@ -265,12 +268,12 @@ class _NeuralNeighbors(
         self.embedding_ = self._embedded(scores)
 
     def _add_voters(self, data: TrainingData) -> None:
-        """Add rows that vote from now on; the nets stay."""
+        """Add neighbours without training."""
         xp, names = data.xp, ("voter_outputs_", "voter_log_weights_")
         old, embedding = [getattr(self, name) for name in names], self.embedding_
         values, weights = self._votes(data)
         scores = self._scores(data.X, self.voter_outputs_.dtype)
-        # Weights were scaled to a mean of one; new rows are counted in the same unit.
+        # Weights are relative to the mean weight of the training rows.
         self._store(Voters(scores, values, weights / self._weight_unit))
         both = zip(embedding, self.embedding_, strict=True)
         self.embedding_ = [xp.concat(pair, axis=0) for pair in both]
@@ -278,7 +281,7 @@ class _NeuralNeighbors(
             setattr(self, name, xp.concat([before, getattr(self, name)], axis=0))
 
     def _scores(self, X, dtype):
-        """Return normal scores of rows, clipped; tensors pass through the host for it."""
+        """Return clipped normal scores of rows, computed on the host."""
         host = np.asarray(as_numpy(X), dtype=np.float64)
         out = np.empty(host.shape)
         for j, (values, scores) in enumerate(self.knots_):
@@ -308,10 +311,10 @@ class _NeuralNeighbors(
         return found
 
     def _net_arrays(self, e: int) -> dict[str, np.ndarray]:
-        """Return the matrices of one net by the names of the formula.
+        """Return the matrices of one network by their names in the formula.
 
-        With them ``mean``, ``inverse`` (one over the standard deviation), ``scale`` and ``shift``
-        of both normalisations.
+        Also ``mean``, ``inverse`` (one over the standard deviation), ``scale`` and ``shift`` of
+        both normalisations.
         """
         net = self._net(e, np.zeros((1, 1)))
         arrays = {name: part[0] for name, part in {**net.P, **net.S}.items()}
@@ -331,7 +334,7 @@ class _NeuralNeighbors(
         return row_blocks(n_queries, bytes_per_row, working_memory=free_memory(self.voter_outputs_))
 
     def _mean_shares(self, embedded, block):
-        """Return the share of every voter in the predictions of a block, mean over the nets."""
+        """Return the weight of every neighbour for a block of queries, mean over networks."""
         total = 0.0
         for coordinates, voters in zip(embedded, self.embedding_, strict=True):
             D = distances(coordinates[None, block, :], voters[None])
@@ -339,7 +342,7 @@ class _NeuralNeighbors(
         return total / self.n_estimators
 
     def _mean_votes(self, scores):
-        """Return the mean vote of the nets: (n_queries, n_outputs)."""
+        """Return the mean prediction of the networks: (n_queries, n_outputs)."""
         xp = namespace(scores)
         embedded = self._embedded(scores)
         parts = [
@@ -380,20 +383,19 @@ class _NeuralNeighbors(
         return out * stretch[:, None, :]
 
     def neighbors(self, X, n_neighbors=None):
-        """Return the training rows that vote for each query and their weights.
+        """Return the weights of the training rows in each prediction.
 
         Parameters
         ----------
         n_neighbors : int, default=None
-            How many rows of largest share to keep for each query; ``None`` keeps all, since every
-            row votes.
+            Number of rows of largest weight to return for each query; ``None`` returns all.
 
         Returns
         -------
         weights : CSR matrix of shape (n_queries, n_samples)
-            Share of each training row in the prediction, mean over the nets; all of them add up
-            to one. Columns are rows in the order of ``fit`` (without those of weight 0) and
-            ``partial_fit``; the entries of a query are stored by falling share.
+            Weight of each training row in the prediction, mean over the networks; all weights of a
+            query sum to one. Columns are rows in the order of ``fit`` (without those of sample
+            weight 0) and ``partial_fit``; the entries of a query are sorted by decreasing weight.
         """
         scores = self._queries(X)
         if n_neighbors is not None and n_neighbors < 1:
@@ -416,8 +418,8 @@ class _NeuralNeighbors(
         Returns
         -------
         ndarray of shape (n_queries, n_estimators * n_components)
-            Coordinates in all nets side by side; squared distance in them is the mean over the
-            nets of the squared distance in each.
+            Coordinates of all networks, concatenated; the squared distance is the mean of those of
+            the networks.
         """
         scores = self._queries(X)
         xp = namespace(scores)
@@ -444,31 +446,30 @@ class _NeuralNeighbors(
 )
 @documented
 class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
-    r"""Regression by near rows, in a map learned so that near rows predict.
+    r"""Nearest-neighbour regression in coordinates learned by neural networks.
 
-    A small net maps every row to coordinates; the prediction is the mean of the training targets,
-    weighted by e to the minus distance there. Nets are trained so that this vote, the row itself
-    left out, predicts the training rows. Every prediction has an explanation: the rows
-    that voted and their shares (``neighbors``), and its slopes by the chain rule
-    (``local_coef``).
+    A small network maps every row to coordinates. The prediction is the mean of the training
+    targets, weighted by exp(-distance) in these coordinates. The networks minimise the
+    leave-one-out error of this prediction. Every prediction has an explanation: the weights of the
+    training rows (``neighbors``) and its slopes (``local_coef``).
 
     Read more in the :doc:`user guide </guide/embedding>`.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        What counts as a better loss: a share of the variance.
+        Least improvement of the loss, the mean squared error of the standardised target.
 
     Attributes
     ----------
     voter_outputs_ : ndarray of shape (n_samples, n_outputs)
-        What each row votes for, standardised.
+        Standardised targets of the training rows.
     target_mean_, target_scale_ : ndarray of shape (n_outputs,)
-        What the targets were standardised by.
+        Mean and scale of the targets.
 
     See Also
     --------
-    NeuralNeighborsClassifier : The same for classes.
+    NeuralNeighborsClassifier : The same for classification.
     GradientKernelRegressor : A global kernel model in a linear metric.
 
     Notes
@@ -484,10 +485,9 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         p(q) &= \sum_j s_j y_j, \qquad
         s = \mathrm{softmax}_j\bigl(\log w_j - \|\phi(q) - \phi(x_j)\|\bigr) .
 
-    The squared error of the standardised target is minimised,
-    with ``sample_weight`` on votes and losses [1]_. Gradients are written down and run on NumPy;
-    torch tensors are trained where they are, all nets of a kind side by side and the steps of a
-    CUDA device recorded as one graph, with the same draws (normal scores pass through the host).
+    The squared error of the standardised target is minimised, with ``sample_weight`` in predictions
+    and losses [1]_. NumPy arrays are trained on the CPU. Torch tensors are trained on their device,
+    all networks of a shape at once, with the same random numbers.
 
     Examples
     --------
@@ -506,7 +506,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Train the nets.
+        """Train the networks.
 
         Parameters
         ----------
@@ -535,7 +535,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
 
     @atomic_fit
     def partial_fit(self, X, y, sample_weight=None):
-        """Add voters without training again; the first call is ``fit``.
+        """Add neighbours without training; on an unfitted model this is ``fit``.
 
         Parameters
         ----------
@@ -547,7 +547,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         Returns
         -------
         self : object
-            The regressor, with more voters.
+            The regressor, with more neighbours.
         """
         if not hasattr(self, "nets_"):
             return self.fit(X, y, sample_weight)
@@ -573,8 +573,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         Returns
         -------
         ndarray of shape (n_queries, n_features) or (n_queries, n_outputs, n_features)
-            Change of the prediction per unit of each column, by the chain rule through vote, net
-            and normal scores.
+            Change of the prediction per unit of each column.
         """
         scores = self._queries(X)
         slopes = self._slopes(X, scores) * self.target_scale_[:, None]
@@ -582,7 +581,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         return slopes[:, 0, :] if self._is_flat else slopes
 
     def _voter_values(self, rows):
-        """Return the targets of voters."""
+        """Return the targets of neighbours."""
         values = self.voter_outputs_[rows, ...] * self.target_scale_ + self.target_mean_
         return values[:, 0] if self._is_flat else values
 
@@ -603,38 +602,37 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
 )
 @documented
 class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
-    r"""Classification by near rows, in a map learned so that near rows predict.
+    r"""Nearest-neighbour classification in coordinates learned by neural networks.
 
-    A small net maps every row to coordinates; the prediction is the mean of the training labels,
-    weighted by e to the minus distance there. Nets are trained so that this vote, the row itself
-    left out, predicts the training rows. Every prediction has an explanation: the rows
-    that voted and their shares (``neighbors``), and its slopes by the chain rule
-    (``local_coef``).
+    A small network maps every row to coordinates. The probability of a class is its share of the
+    training rows, weighted by exp(-distance) in these coordinates. The networks minimise the
+    leave-one-out log loss of these probabilities. Every prediction has an explanation: the weights
+    of the training rows (``neighbors``) and its slopes (``local_coef``).
 
     Read more in the :doc:`user guide </guide/embedding>`.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        What counts as a better loss: the mean of minus the log-probability.
+        Least improvement of the loss, the log loss.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the classes, in votes and losses.
+        Factors on the weights of the classes, in predictions and losses.
 
     Attributes
     ----------
     voter_outputs_ : ndarray of shape (n_samples, n_outputs)
-        What each row votes for: one in the column of its class.
+        Class indicators of the training rows.
 
     See Also
     --------
-    NeuralNeighborsRegressor : The same for numbers.
+    NeuralNeighborsRegressor : The same for regression.
     GradientKernelClassifier : A global kernel model in a linear metric.
     vicinal.uncertainty.LocallyAdaptiveClassifier : Soft neighbours in several linear metrics.
 
     Notes
     -----
-    Map and vote are those of :class:`NeuralNeighborsRegressor` [1]_, with its periodic features
-    [2]_. The mean of :math:`-\log(p_y + 10^{-7})` is minimised, with weights on votes and losses.
+    The network is that of :class:`NeuralNeighborsRegressor` [1]_, with its periodic features [2]_.
+    The mean of :math:`-\log(p_y + 10^{-7})` is minimised.
 
     Examples
     --------
@@ -695,7 +693,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Train the nets."""
+        """Train the networks."""
         self._fit_nets(self._data(X, y, sample_weight))
         return self
 
@@ -715,21 +713,21 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
 
     @atomic_fit
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Add voters without training again; the first call is ``fit``.
+        """Add neighbours without training; on an unfitted model this is ``fit``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to add.
         y : array-like of shape (n_samples,)
-            Their labels, of classes seen in the first call.
+            Their labels, among the classes of the first ``fit``.
         classes : array-like of shape (n_classes,), default=None
-            As in scikit-learn; all of them must be in the first call's y.
+            As in scikit-learn; the ``y`` of the first ``fit`` must have all of them.
 
         Returns
         -------
         self : object
-            The classifier, with more voters.
+            The classifier, with more neighbours.
         """
         if not hasattr(self, "nets_"):
             _check_known(classes, np.unique(as_numpy(y)))
@@ -742,7 +740,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         return self
 
     def predict_proba(self, X):
-        """Return the probability of every class: its share of the votes."""
+        """Return the probability of every class."""
         proba = self._mean_votes(self._queries(X))
         xp = namespace(proba)
         return xp.astype(proba / xp.sum(proba, axis=1, keepdims=True), self._dtype)
@@ -757,15 +755,14 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         Returns
         -------
         ndarray of shape (n_queries, n_classes, n_features)
-            Change of the logarithm of each class's probability (plus 1e-7) per unit of each column,
-            by the chain rule through vote, net and normal scores.
+            Change of the logarithm of each class's probability (plus 1e-7) per unit of each column.
         """
         scores = self._queries(X)
         slopes = self._slopes(X, scores) / (self._mean_votes(scores) + _FLOOR)[:, :, None]
         return namespace(slopes).astype(slopes, self._dtype)
 
     def _voter_values(self, rows):
-        """Return the labels of voters."""
+        """Return the labels of neighbours."""
         codes = as_numpy(self.voter_outputs_[rows, ...]).argmax(axis=1)
         return self.classes_[codes]
 
@@ -775,6 +772,6 @@ def _check_known(labels, classes) -> None:
     unknown = np.setdiff1d([] if labels is None else labels, classes)
     if len(unknown):
         raise ValueError(
-            f"y holds classes that the first call had no rows of: {unknown.tolist()}; the map was "
-            "not trained for them. Fit again with all rows."
+            f"y has classes {unknown.tolist()}, which the model was not trained on; fit it to all "
+            "rows."
         )

@@ -1,4 +1,4 @@
-"""Training of ensembles of embedding nets, each stopped by rows held out."""
+"""Training of ensembles of embedding networks with early stopping."""
 
 import threading
 import warnings
@@ -32,17 +32,17 @@ from vicinal._kernels.metric._embedding_net import (
 )
 
 N_FREQUENCIES, N_PER_FEATURE = 8, 12
-# From so many rows on every net has periodic features, below every second one.
+# Every network has periodic features from this number of rows, every second one below.
 _PERIODIC_FROM = 1000
-# Fewer rows leave nothing to hold out; the map stays as it was drawn.
+# Tables with fewer rows are not trained on: the network stays at its random start.
 _MIN_ROWS = 4
-# Rows of a held-out loss, and voters in it: enough to tell epochs apart.
+# Largest number of rows and of voters in a held-out loss.
 _HELD_OUT_ROWS, _HELD_OUT_VOTERS = 2048, 4096
 # Steps that are copied and launched at once.
 _STEPS_AT_ONCE = 32
-# Small tables are gone through several times an epoch: a held-out loss after one step says little.
+# Least number of steps per epoch: small tables are used several times in an epoch.
 _MIN_STEPS = 8
-# How often a net that stands still goes back to its best state with a third of the rate.
+# How often a network without improvement returns to its best state, and the factor on its rate.
 _N_CUTS, _CUT = 2, 0.3
 # Standard deviation of the frequencies at the start.
 _FREQUENCY_SCALE = 0.1
@@ -50,7 +50,7 @@ _FREQUENCY_SCALE = 0.1
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """NetSettings of the training, resolved for a table."""
+    """Settings of the training, resolved for a table."""
 
     batch_size: int
     n_window: int
@@ -74,7 +74,7 @@ class Trained:
 
 
 class Voters(NamedTuple):
-    """Normal scores of rows, what each votes for (n, n_outputs), and weights of mean one."""
+    """Normal scores of rows, their targets (n, n_outputs), and weights of mean one."""
 
     scores: Any
     values: Any
@@ -83,13 +83,13 @@ class Voters(NamedTuple):
 
 @dataclass(frozen=True)
 class NetSettings:
-    """What the parameters of a model mean for so many rows."""
+    """Parameters of a model, resolved for a number of rows."""
 
     name: str  # of the model's class
     shapes: list[NetShape]  # of every net
     seeds: list[int]
     plan: TrainingPlan
-    side_by_side: bool  # nets of one shape are trained at once, as many as the device holds
+    side_by_side: bool  # train networks of one shape at once, as memory allows
     n_jobs: Any
     verbose: int
 
@@ -151,7 +151,7 @@ def training_plan(model: Any, n: int) -> TrainingPlan:
 
 
 class _Interrupted(Exception):
-    """Ends the epochs of other threads when one of them fails."""
+    """Raised in other threads when one of them fails."""
 
 
 def train_models(
@@ -193,15 +193,14 @@ def train_models(
             for (m, e), net in zip(group, found, strict=True):
                 models[m][e] = net
 
-        # One thread of BLAS each: sums then have one order, whatever the number of threads.
-        # A device takes one recording at a time, and fills itself with the nets of one group.
+        # One BLAS thread each: results then do not depend on the number of threads.
         with threadpool_limits(1, user_api="blas"):
             thread_map(train, groups, settings.n_jobs, stop=stop)
     for net in (net for own in models for net in own):
         if not net.converged and plan.max_iter:
             warnings.warn(
-                f"A net still improved after max_iter={plan.max_iter} epochs; raise max_iter, or "
-                "lower n_iter_no_change.",
+                f"A network still improved after max_iter={plan.max_iter} epochs; raise max_iter "
+                "or lower n_iter_no_change.",
                 ConvergenceWarning,
                 stacklevel=5,
             )
@@ -264,8 +263,8 @@ def train_nets(
 class _Training:
     """Nets side by side, with the arrays that their steps read and write.
 
-    Steps and held-out loss are recorded once and repeated: an epoch fills windows, rates and loss
-    where they are.
+    Steps and held-out loss are recorded once and replayed: an epoch writes windows, rates and loss
+    into the same arrays.
     """
 
     def __init__(
@@ -286,13 +285,13 @@ class _Training:
         queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
         n_voters = min(n_rows, _HELD_OUT_VOTERS)
         voters = self._put(np.stack([rows[:n_voters] for rows in self._rows]))
-        self._windows = windows = self._put(self._draw(at_once))
+        self._windows = windows = self._put(self._next_windows(at_once))
         start = _rates(plan, np.arange(at_once), np.zeros(len(seeds)))
         self._rates = rates = self._put(start, X.dtype)
         self._loss = loss = namespace(X).zeros(len(seeds), dtype=X.dtype, device=device_of(X))
 
-        # Neither function holds this object: a circle would leave recordings to the garbage
-        # collector, which may run while another is being made, when nothing may be freed.
+        # These functions do not reference self: a reference cycle would leave recordings to the
+        # garbage collector, which must not free them while another one is recorded.
         def steps():
             for t in range(at_once):
                 loss[...] += training_step(
@@ -318,16 +317,16 @@ class _Training:
         xp, device = namespace(self._X), device_of(self._X)
         return xp.asarray(np.ascontiguousarray(array), dtype=dtype, device=device)
 
-    def _draw(self, n_steps: int) -> np.ndarray:
+    def _next_windows(self, n_steps: int) -> np.ndarray:
         """Windows of the next steps of all nets: (n_steps, n_nets, n_window)."""
         size = self._plan.batch_size, self._plan.n_window, n_steps
         pairs = zip(self._rngs, self._rows, strict=True)
         return np.stack([epoch_windows(rng, rows, *size) for rng, rows in pairs], axis=1)
 
     def epoch(self, epoch: int, n_cuts: np.ndarray) -> np.ndarray:
-        """Go through the rows once; return the mean loss of every net."""
+        """Run one epoch; return the mean loss of every network."""
         n_steps = self._n_parts * self._at_once
-        order = self._draw(n_steps)
+        order = self._next_windows(n_steps)
         self._loss[...] = 0.0
         for start in range(0, n_steps, self._at_once):
             steps = np.arange(start, start + self._at_once)
@@ -339,7 +338,7 @@ class _Training:
 
 
 class _Best:
-    """Best state of every net so far; a net that stands still goes back to it at a lower rate."""
+    """Best state of every network, and early stopping with restarts at a lower rate."""
 
     def __init__(self, nets: Nets) -> None:
         xp, n_nets = namespace(nets.flat), nets.flat.shape[0]

@@ -1,4 +1,4 @@
-"""Search for nearest neighbours: exact, approximate, and on the device of the data."""
+"""Nearest-neighbour search: exact, approximate, and on the device of the data."""
 
 from vicinal.neighbors._neighbor_search import NeighborSearch
 

@@ -1,9 +1,9 @@
-"""The ways to find neighbours, each with the same two questions: the k nearest, and all within.
+"""Engines of the neighbour search.
 
 An engine is built from the training rows. ``nearest(Q, k, left_out)`` returns distances and
 indices of shape (n_queries, k), infinite where too few rows are left; ``within(Q, radii,
 left_out)`` returns three flat arrays (queries, rows, distances). Both are ordered by distance, then
-by row, so that ties have one answer.
+by row number.
 """
 
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ from vicinal._kernels.neighbors._nearest import (
     within_on_device,
 )
 
-# scikit-learn's tree may round a distance differently in the last places; a little more is fetched
-# and then measured again.
+# scikit-learn's tree may round the last digits differently: a little more is fetched, and distances
+# are computed again.
 _SLACK = 1e-12
 
 
 @dataclass(frozen=True)
 class ExcludedRows:
-    """Rows that queries must not find: row j is left out for query i where the codes are equal.
+    """Rows that queries must not find: those whose code equals that of the query.
 
-    ``most`` is the largest number of rows that any query leaves out.
+    ``most`` is the largest number of rows excluded for a query.
     """
 
     row_codes: Any
@@ -53,7 +53,7 @@ class ExcludedRows:
         return ExcludedRows(self.row_codes, xp.take(self.query_codes, queries), self.most)
 
     def keeps(self, queries, rows) -> Any:
-        """Tell which pairs may be found."""
+        """Return which pairs are allowed."""
         return self.row_codes[rows] != self.query_codes[queries]
 
 
@@ -72,8 +72,6 @@ class BruteEngine:
             nearest_rows(self._pairs(Q, left_out, part), k, distances[part], indices[part])
             sort_rows(distances[part], indices[part])
 
-        # Threads copy 2 k candidates for each of 64 queries and the product of a block, so a part
-        # costs little memory whatever its length.
         with threadpool_controller().limit(limits=1, user_api="blas"):
             thread_map(fill, _parts(Q.shape[0], self.n_jobs), self.n_jobs)
         return np.sqrt(distances).astype(self.X.dtype, copy=False), indices
@@ -95,7 +93,7 @@ class BruteEngine:
 
 
 class SmallEngine:
-    """Exact Euclidean search among few rows: all distances by differences, nothing to compile."""
+    """Exact Euclidean search among few rows, without compiled code."""
 
     MAX_ROWS, MAX_NUMBERS = 320, 16_000
 
@@ -104,7 +102,7 @@ class SmallEngine:
 
     @classmethod
     def suits(cls, X: np.ndarray) -> bool:
-        """Tell whether so few rows are quicker compared than compiled code is loaded."""
+        """Return whether the rows are too few for compiled code to pay."""
         return X.shape[0] <= cls.MAX_ROWS and X.size <= cls.MAX_NUMBERS
 
     def nearest(self, Q, k, left_out):
@@ -127,7 +125,7 @@ class SmallEngine:
 
 
 class _FetchingEngine:
-    """Base of engines that ask another search and then settle ties, exclusions and rounding."""
+    """Base of engines that call another search, then handle ties, exclusions and rounding."""
 
     def __init__(self, X, n_jobs: int | None, euclidean: bool) -> None:
         self.X, self.n_jobs, self.euclidean = X, n_jobs, euclidean
@@ -141,17 +139,17 @@ class _FetchingEngine:
             pending, wide = np.arange(part.start, part.stop), width
             while pending.size:
                 some = left_out.part(pending)
-                found, rows, settled = self._round(Q[pending], k, wide, some)
-                distances[pending[settled]] = found[settled]
-                indices[pending[settled]] = rows[settled]
-                pending = pending[~settled]
+                found, rows, is_final = self._round(Q[pending], k, wide, some)
+                distances[pending[is_final]] = found[is_final]
+                indices[pending[is_final]] = rows[is_final]
+                pending = pending[~is_final]
                 wide = min(self.X.shape[0], 4 * wide)
 
         self._over_parts(fill, Q.shape[0], 80 * width)
         return distances, indices
 
     def _round(self, Q, k, width, left_out):
-        """Fetch ``width`` neighbours; settled are the queries whose ``k``-th has no tie beyond."""
+        """Fetch ``width`` neighbours; a query is final without a tie beyond the ``k``-th."""
         found, rows = self._fetch(Q, width)
         queries = np.broadcast_to(np.arange(Q.shape[0])[:, None], rows.shape)
         found = self._measure(Q, queries.ravel(), rows.ravel(), found.ravel()).reshape(rows.shape)
@@ -159,8 +157,8 @@ class _FetchingEngine:
         found = np.where(left_out.keeps(queries, rows), found, np.inf)
         order = np.lexsort((rows, found), axis=1)[:, :k]
         found, rows = np.take_along_axis(found, order, 1), np.take_along_axis(rows, order, 1)
-        settled = found[:, -1] * (1 + _SLACK) < farthest
-        return found, rows, settled | (width == self.X.shape[0])
+        is_final = found[:, -1] * (1 + _SLACK) < farthest
+        return found, rows, is_final | (width == self.X.shape[0])
 
     def within(self, Q, radii, left_out):
         def find(part):
@@ -224,7 +222,7 @@ class MetricEngine(_FetchingEngine):
         return self.search.radius_neighbors(Q, reach)
 
     def _over_parts(self, function, n_queries, bytes_per_query):
-        # scikit-learn brings its own threads.
+        # scikit-learn has its own threads.
         return [function(part) for part in row_blocks(n_queries, bytes_per_query)]
 
 
@@ -262,8 +260,8 @@ class GraphEngine(_FetchingEngine):
 
     def within(self, Q, radii, left_out):
         raise ValueError(
-            "algorithm='approximate' finds a number of neighbours, not all within a radius; use "
-            "kneighbors or mass_neighbors, or algorithm='auto' for radius_neighbors."
+            "algorithm='approximate' does not support radius_neighbors; use kneighbors or "
+            "mass_neighbors, or algorithm='auto'."
         )
 
 
@@ -283,7 +281,7 @@ class DeviceEngine:
 
 
 def _parts(n_queries, n_jobs, bytes_per_query=1):
-    """Cut the queries into parts, several for each thread so that all end at the same time."""
+    """Cut the queries into parts, several per thread for balance."""
     share = -(-n_queries // (8 * n_threads(n_jobs)))
     return list(row_blocks(n_queries, bytes_per_query, max_rows=max(64, -(-share // 64) * 64)))
 
@@ -303,7 +301,7 @@ def _flat(arrays, dtype):
 
 
 def _csr(matrix):
-    """Return the three arrays with sorted columns; the matrix may be the caller's, so it stays."""
+    """Return the three arrays with sorted columns, without changing the matrix."""
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
     return matrix.data, matrix.indices, matrix.indptr

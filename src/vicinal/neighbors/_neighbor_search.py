@@ -36,16 +36,15 @@ from vicinal.neighbors._engines import (
 
 
 class Neighborhoods(NamedTuple):
-    """Neighbours of each query, as many as there are, in three flat arrays.
+    """Neighbours of each query in flat arrays, in the layout of a CSR matrix.
 
     The neighbours of query ``i`` are the entries ``indptr[i]:indptr[i + 1]`` of ``indices`` and
-    ``distances``, nearest first and by row number where distances are equal: the layout of a
-    sparse CSR matrix, which compiled code and array libraries read without a list of arrays.
+    ``distances``, nearest first, ties by row number.
 
     Attributes
     ----------
     indptr : array of shape (n_queries + 1,)
-        Where the neighbours of each query begin and end.
+        Start and end of the neighbours of each query.
     indices : array of shape (n_pairs,)
         Training rows.
     distances : array of shape (n_pairs,)
@@ -84,8 +83,8 @@ class Neighborhoods(NamedTuple):
 def grow_neighborhoods(engine: Any, Q: Any, mass: float, weights: Any, left_out: Any):
     """Return the smallest neighbourhoods of total weight above ``mass``, ties included.
 
-    The search is repeated with twice as many neighbours for the queries whose neighbours so far
-    weigh too little, or end within a tie.
+    The number of neighbours is doubled for queries whose neighbours weigh too little or end within
+    a tie.
     """
     xp, device = namespace(weights), compat.device(weights)
     n_rows = weights.shape[0]
@@ -108,21 +107,23 @@ def grow_neighborhoods(engine: Any, Q: Any, mass: float, weights: Any, left_out:
             found.append((*ends, queries[inside], rows[inside], distances[inside]))
             pending = xp.take(pending, xp.nonzero(~complete)[0])
             width = min(n_rows, 2 * width)
-    places, radii, queries, rows, distances = (xp.concat(part) for part in zip(*found, strict=True))
+    order_of, radii, queries, rows, distances = (
+        xp.concat(part) for part in zip(*found, strict=True)
+    )
     order = xp.argsort(queries, stable=True)
     return Neighborhoods(
         starts(queries, Q.shape[0]),
         xp.take(rows, order),
         xp.take(distances, order),
-        xp.take(radii, xp.argsort(places)),
+        xp.take(radii, xp.argsort(order_of)),
     )
 
 
 def enclose(distances: Any, rows: Any, weights: Any, mass: float) -> tuple[Any, Any, Any, Any]:
-    """Find the radius at which each sorted list of neighbours first weighs more than ``mass``.
+    """Return the radius at which each sorted list of neighbours first weighs more than ``mass``.
 
-    Returns the radii, the entries within (rows of no weight apart), the weight of each whole list,
-    and whether the list is long enough: heavy enough, and without a tie at its end.
+    Returns the radii, the entries within (without rows of weight 0), the weight of each whole list,
+    and whether the list is complete: heavy enough, and without a tie at its end.
     """
     xp = namespace(weights)
     own = xp.reshape(xp.take(weights, xp.reshape(rows, (-1,))), rows.shape)
@@ -139,7 +140,7 @@ def enclose(distances: Any, rows: Any, weights: Any, mass: float) -> tuple[Any, 
 
 
 def starts(queries: Any, n_queries: int) -> Any:
-    """Return where each query begins in a sorted list of pairs, as ``indptr`` of a CSR matrix."""
+    """Return ``indptr`` of a CSR matrix from the sorted queries of its entries."""
     xp = namespace(queries)
     edges = xp.arange(n_queries + 1, dtype=xp.int64, device=compat.device(queries))
     return xp.searchsorted(xp.sort(queries), edges)
@@ -150,8 +151,8 @@ def _check_mass(held: Any, mass: float) -> None:
     least = float(xp.min(held))
     if not least > mass:
         raise ValueError(
-            f"n_neighbors={mass:g} is not exceeded by the total weight {least:g} of the training "
-            "rows that a query may find; lower n_neighbors or give more rows or weight."
+            f"n_neighbors={mass:g} must be below the total weight {least:g} of the training rows; "
+            "lower n_neighbors."
         )
 
 
@@ -170,34 +171,34 @@ _MAX_TREE_FEATURES = 8
 
 @documented
 class NeighborSearch(BaseEstimator):
-    """Exact or approximate search for nearest neighbours, with one answer for ties.
+    """Nearest-neighbour search with a fixed order of ties, exact or approximate.
 
-    The search that the local models of this library stand on. Beyond scikit-learn's
-    :class:`~sklearn.neighbors.NearestNeighbors` it orders equal distances by row number, leaves
-    rows out by index or group (duplicates of a row stay), counts weights instead of rows, measures
-    distances by differences (a duplicate is at distance 0), and works on torch tensors where they
-    are. Results depend neither on ``n_jobs`` nor on scikit-learn's ``working_memory`` nor on the
-    other queries of a call.
+    The search of the local models. Compared with :class:`~sklearn.neighbors.NearestNeighbors` it
+    orders equal distances by row number, excludes rows by index or group (duplicates of a row
+    stay), counts weights instead of rows, computes distances by differences (a duplicate is at
+    distance 0), and works on torch tensors on their device. Results do not depend on ``n_jobs``, on
+    ``working_memory`` or on the other queries of a call.
 
     Read more in the :doc:`user guide </guide/neighbors>`.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours per query where a method is given no number.
+        Default number of neighbours per query.
     metric : str or callable, default="euclidean"
-        Any metric of scikit-learn's neighbour search but "precomputed".
+        Any metric of scikit-learn's neighbour search except "precomputed".
     metric_params : dict, default=None
         Further arguments of the metric, such as ``{"p": 3}`` for "minkowski".
     algorithm : {"auto", "tree", "brute", "approximate"}, default="auto"
-        "tree" is scikit-learn's kd-tree or ball tree, "brute" the comparison with every row.
-        "auto" takes what was measured to be faster: for the Euclidean metric the tree for up to 3
-        features, and for 4 to 7 from 20,000, 50,000, 250,000 and a million rows on; for other
-        metrics the tree for up to 8 features. Arrays of other libraries and sparse matrices
-        are always searched by brute force. "approximate" searches a neighbour graph (needs the
-        extra ``approx``) and may miss neighbours; see ``recall_``.
+        "tree" is scikit-learn's kd-tree or ball tree, "brute" compares with every row. "auto"
+        selects the faster: for the Euclidean metric the tree up to 3 features, and for 4 to 7
+        features from 20,000, 50,000, 250,000 and 1,000,000 rows; for other metrics the tree up to 8
+        features. Sparse matrices and arrays of other libraries need brute force. "approximate"
+        searches a neighbour graph (needs the extra ``approx``) and may not find all neighbours;
+        see ``recall_``.
     n_jobs : int, default=None
-        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of the neighbour graph and of the rows on which its recall is measured.
 
@@ -213,14 +214,14 @@ class NeighborSearch(BaseEstimator):
 
     See Also
     --------
-    sklearn.neighbors.NearestNeighbors : Search without the promises above.
+    sklearn.neighbors.NearestNeighbors : Search without these guarantees.
 
     Notes
     -----
     Brute force computes a lower bound of every squared distance by a matrix product in float32,
-    and measures the rows whose bound does not exclude them by differences in float64. The bound
-    takes the rounding of the product into account, so that the result is the one of the naive
-    computation; the proof stands in ``vicinal._kernels.neighbors._nearest``.
+    and then distances by differences in float64 for the rows that the bound does not exclude. The
+    bound includes the rounding error of the product, so the result is exact; the proof is in
+    ``vicinal._kernels.neighbors._nearest``.
 
     Float32 data give float32 distances, rounded from float64 after the selection.
 
@@ -348,13 +349,11 @@ class NeighborSearch(BaseEstimator):
     def mass_neighbors(
         self, X=None, n_neighbors=None, *, sample_weight=None, exclude=None, groups=None
     ):
-        """Find the smallest neighbourhoods that hold more than ``n_neighbors``, ties included.
+        """Find the smallest neighbourhoods of total weight above ``n_neighbors``, ties included.
 
-        The radius of a query is the smallest whose training rows have a total weight above
-        ``n_neighbors``: without weights, the distance of the neighbour after the last one asked
-        for, which is the bandwidth of a local model. All rows within it are returned, in
-        particular all that lie exactly on it, so that the answer does not depend on the order of
-        the training rows. A row of weight 2 counts as two rows, one of weight 0 as none.
+        Without weights the radius is the distance of neighbour ``n_neighbors + 1``, which is the
+        bandwidth of a local model. All rows within the radius or on it are returned, so the result
+        does not depend on the order of the training rows. A row of weight 2 counts as two rows.
 
         Parameters
         ----------
@@ -395,7 +394,6 @@ class NeighborSearch(BaseEstimator):
         return grow_neighborhoods(self._engine, Q, float(mass), weights, left_out)
 
     def __sklearn_tags__(self):
-        """Declare that sparse rows are taken where the metric is defined for them."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.metric in VALID_METRICS_SPARSE["brute"]
         return tags
@@ -418,7 +416,7 @@ class NeighborSearch(BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
         if reset or sparse.issparse(X) == is_sparse:
             return X
-        # Engines compare rows of one kind: queries become what the training rows are.
+        # Queries become sparse or dense like the training rows.
         return sparse.csr_matrix(X) if is_sparse else X.toarray()
 
     def _is_euclidean(self):
@@ -435,8 +433,7 @@ class NeighborSearch(BaseEstimator):
             if self.algorithm in ("tree", "approximate"):
                 kind = "a sparse matrix" if sparse.issparse(X) else f"a {type(X).__name__}"
                 raise ValueError(
-                    f"algorithm={self.algorithm!r} cannot hold {kind}; use algorithm='brute' or "
-                    "'auto'."
+                    f"algorithm={self.algorithm!r} does not support {kind}; use 'brute' or 'auto'."
                 )
             return "brute"
         if self.algorithm == "tree" and not treeable:
@@ -449,7 +446,7 @@ class NeighborSearch(BaseEstimator):
         return self.algorithm
 
     def _tree_pays(self, X) -> bool:
-        """Tell whether a tree is faster; our products are, for Euclidean distance, very early."""
+        """Return whether a tree is faster than brute force."""
         n, d = X.shape
         if not self._is_euclidean():
             return d <= _MAX_TREE_FEATURES
@@ -461,8 +458,8 @@ class NeighborSearch(BaseEstimator):
         if is_array_api(X):
             if not euclidean:
                 raise ValueError(
-                    f"metric={self.metric!r} is not available for a {type(X).__name__}: only the "
-                    "Euclidean metric is; convert X with numpy.asarray."
+                    f"metric={self.metric!r} is not available for a {type(X).__name__}; use "
+                    "metric='euclidean', or convert X with numpy.asarray."
                 )
             return DeviceEngine(X)
         metric = "euclidean" if euclidean else self.metric
@@ -476,23 +473,25 @@ class NeighborSearch(BaseEstimator):
         return MetricEngine(*settings)
 
     def __saved_state__(self):
-        """Return what a model file keeps: of the engine only the rows."""
+        """Return the state for a model file: of the engine only the rows."""
         state = dict(vars(self))
         if hasattr(self, "_engine"):
             state["_engine"] = self._engine.X
         return state
 
     def __restore__(self, state):
-        """Take the state of a model file back and build the engine again."""
+        """Restore the state of a model file and build the engine."""
         vars(self).update(state)
         rows = state.get("_engine")
         if rows is not None:
             if rows.shape != (self.n_samples_fit_, self.n_features_in_):
-                raise ValueError(f"the rows of a search have the shape {rows.shape}.")
+                raise ValueError(
+                    f"NeighborSearch rows have shape {rows.shape}, which does not fit."
+                )
             self._engine = self._build_engine(rows, draw_seeds(self.random_state, 2)[0])
 
     def _measure_recall(self, X, seed):
-        """Compare the neighbours of some training rows with the exact ones."""
+        """Return the share of exact neighbours found for some training rows."""
         k = min(self.n_neighbors, X.shape[0] - 1)
         if self.algorithm_ != "approximate" or k == 0:
             return 1.0
@@ -501,13 +500,13 @@ class NeighborSearch(BaseEstimator):
         exact = clone(self).set_params(algorithm="auto").fit(X)._engine
         wanted = exact.nearest(X[sample], k, left_out)[0][:, -1:]
         found = self._engine.nearest(X[sample], k, left_out)[0]
-        # By distance: at a tie another row is as good.
+        # By distance, so that any row of a tie counts.
         return float(np.mean(found <= wanted * (1 + 1e-6)))
 
     # --- arguments ---
 
     def _queries(self, X, exclude, groups):
-        """Return validated queries and what they leave out."""
+        """Return validated queries and the rows they exclude."""
         n_rows = self.n_samples_fit_
         if X is None:
             Q = self._engine.X
@@ -533,7 +532,7 @@ class NeighborSearch(BaseEstimator):
         return Q, self._leave_out(exclude, groups, Q)
 
     def _leave_none_out(self, Q):
-        """Return codes that leave no row out, made on the device of the queries."""
+        """Return codes that exclude no row, on the device of the queries."""
         xp, device = namespace(Q), compat.device(Q)
         row_codes = xp.arange(self.n_samples_fit_, device=device)
         return ExcludedRows(row_codes, xp.full(Q.shape[0], -1, dtype=xp.int64, device=device), 0)

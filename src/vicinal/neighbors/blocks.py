@@ -1,6 +1,6 @@
-"""Exact search among rows in blocks: what a block finds, and how two answers become one.
+"""Exact neighbour search among blocks of rows: search of one block, merge of two results.
 
-For fits and predictions by blocks of rows; within memory use :class:`NeighborSearch`.
+Used by :mod:`vicinal.distributed`; in memory use :class:`NeighborSearch`.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ __all__ = [
     "search_block",
 ]
 
-# Weights add up with rounding: a neighbourhood is cut only where it is surely heavy enough.
+# Tolerance for the rounding of summed weights.
 _SLACK = 1e-9
 
 
@@ -43,10 +43,10 @@ class NeighborPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class NeighborRows:
-    """Neighbours of a block of queries, with the rows themselves: nobody has to look them up.
+    """Neighbours of a block of queries, with their rows.
 
-    ``positions`` are those of the rows carried, each once and ascending; ``columns`` are what is
-    carried of them (rows of X, targets, weights).
+    ``positions`` are the unique row numbers, ascending; ``columns`` are their rows of X, targets
+    and weights, as ``BlockSearch.carry`` names them.
     """
 
     rule: Any
@@ -57,38 +57,38 @@ class NeighborRows:
 
     @property
     def starts(self) -> np.ndarray:
-        """Where the pairs of each query begin and end."""
+        """Start and end of the pairs of each query."""
         return np.searchsorted(self.pairs.queries, np.arange(self.n_queries + 1))
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """The ``count`` nearest rows; of those at one distance the ones that come first."""
+    """Rule: the ``count`` nearest rows, ties by row number."""
 
     count: int
 
     def search(self, index: NeighborSearch, Q, weights) -> tuple:
-        """Return (queries, rows, distances) that suffice, of one block."""
+        """Return (queries, rows, distances) of one block."""
         width = min(self.count, len(weights))
         distances, rows = index.kneighbors(Q, width)
         return np.repeat(np.arange(Q.shape[0]), width), rows.ravel(), distances.ravel()
 
     def keeps(self, pairs: NeighborPairs, starts: np.ndarray) -> np.ndarray:
-        """Tell which of the sorted pairs are among the nearest."""
+        """Return which of the sorted pairs are among the nearest."""
         return np.arange(len(pairs.queries)) - starts[pairs.queries] < self.count
 
 
 @dataclass(frozen=True)
 class Ball:
-    """The smallest ball that weighs more than ``mass``, with everybody on its surface.
+    """Rule: the smallest ball of weight above ``mass``, ties included.
 
-    It holds whatever a local model of ``mass`` neighbours asks for: the bandwidth, ties, copies.
+    It contains all rows that a local model of ``mass`` neighbours needs.
     """
 
     mass: float
 
     def search(self, index: NeighborSearch, Q, weights) -> tuple:
-        """Return (queries, rows, distances) that suffice, of one block."""
+        """Return (queries, rows, distances) of one block."""
         enough = self.mass * (1.0 + _SLACK)
         if weights.sum() <= enough:
             return Nearest(len(weights)).search(index, Q, weights)
@@ -96,7 +96,7 @@ class Ball:
         return _owners(found.indptr), found.indices, found.distances
 
     def keeps(self, pairs: NeighborPairs, starts: np.ndarray) -> np.ndarray:
-        """Tell which of the sorted pairs lie within the ball."""
+        """Return which of the sorted pairs lie within the ball."""
         total = np.cumsum(pairs.weights)
         before = np.concatenate([[0.0], total])[starts[:-1]]
         light = total - before[pairs.queries] <= self.mass * (1.0 + _SLACK)
@@ -110,28 +110,28 @@ class Ball:
 
 @dataclass(frozen=True)
 class BlockSearch:
-    """How a block is searched, and what of a row travels with it.
+    """Settings of the search of a block, and columns returned with the neighbours.
 
     Parameters
     ----------
-    place : callable, default=None
-        From rows to the coordinates of the search; queries are in those already.
+    coordinates : callable, default=None
+        Map from rows to the coordinates of the search, in which queries are given.
     carry : sequence of str, default=()
-        What of a row travels with it: "X", "y", "sample_weight".
+        Columns returned with the neighbours: "X", "y", "sample_weight".
     count_weights : bool, default=False
-        Whether a row counts by its weight, or as one.
+        Whether rows count by their weight.
     metric, metric_params
         As :class:`NeighborSearch` takes them.
     """
 
-    place: Callable | None = None
+    coordinates: Callable | None = None
     carry: tuple[str, ...] = ()
     count_weights: bool = False
     metric: Any = "euclidean"
     metric_params: Any = None
 
     def search(self, blocks: Blocks, queries: list, rule: Any) -> list[NeighborRows]:
-        """Return what is found for each set of queries; one visit of a block serves all."""
+        """Return the neighbours of each set of queries, with one pass over the blocks."""
         return blocks.totals(search_block, len(queries), self, queries, rule, combine=merge)
 
 
@@ -145,8 +145,10 @@ def search_block(
     index = None
     if len(block):
         index = NeighborSearch(metric=search.metric, metric_params=search.metric_params, n_jobs=1)
-        index.fit(_writeable(block.X if search.place is None else search.place(block.X)))
-    answers = []
+        index.fit(
+            _writeable(block.X if search.coordinates is None else search.coordinates(block.X))
+        )
+    found = []
     for Q in map(_writeable, queries):
         if index is None or Q.shape[0] == 0:
             none = np.empty(0, dtype=np.int64)
@@ -155,14 +157,14 @@ def search_block(
             of, rows, distances = rule.search(index, Q, weights)
             pairs = NeighborPairs(of, positions[rows], distances, weights[rows])
         starts = np.searchsorted(pairs.queries, np.arange(Q.shape[0] + 1))
-        answers.append(_cut(rule, Q.shape[0], pairs, starts, positions, columns))
-    return answers
+        found.append(_cut(rule, Q.shape[0], pairs, starts, positions, columns))
+    return found
 
 
 def merge(left: NeighborRows, right: NeighborRows) -> NeighborRows:
-    """Return the best of two answers to the same queries, with their rows.
+    """Return the nearest of two results for the same queries, with their rows.
 
-    The rows of ``left`` come before those of ``right`` in the table: so ties keep their order.
+    The rows of ``left`` precede those of ``right`` in the table, so ties stay in order.
     """
     order, starts = merge_order(
         left.starts,
@@ -179,7 +181,7 @@ def merge(left: NeighborRows, right: NeighborRows) -> NeighborRows:
 
 
 def _cut(rule, n_queries: int, pairs: NeighborPairs, starts, positions, columns) -> NeighborRows:
-    """Keep of sorted pairs what the rule keeps, and drop the rows that no query needs."""
+    """Apply the rule to sorted pairs, and drop the rows that no query needs."""
     pairs = pairs.take(rule.keeps(pairs, starts))
     if not columns:
         return NeighborRows(rule, n_queries, pairs, np.empty(0, dtype=np.int64), ())
@@ -189,7 +191,7 @@ def _cut(rule, n_queries: int, pairs: NeighborPairs, starts, positions, columns)
 
 
 def _writeable(values):
-    """Return the array, or a copy: what came over the network is another type to compiled code."""
+    """Return a writeable array: read-only ones would be compiled again."""
     return values if sp.issparse(values) else np.require(values, requirements=["C", "W"])
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
+from vicinal._kernels.calibration._label_noise import confidence_ranks, confident_count, wrong_share
 
 
 def test_ranks_by_hand():
     sureness = np.array([0.9, 0.6, 0.9, 0.7, 0.8])
     answers = np.array([0, 0, 0, 1, 1])
     # Three rows of answer 0, two of them equally sure; two of answer 1.
-    assert_allclose(sure_ranks(sureness, answers), [1 / 3, 5 / 6, 1 / 3, 0.75, 0.25])
+    assert_allclose(confidence_ranks(sureness, answers), [1 / 3, 5 / 6, 1 / 3, 0.75, 0.25])
 
 
 def test_confident_count_by_hand():

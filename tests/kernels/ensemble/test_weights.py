@@ -12,7 +12,7 @@ from vicinal._kernels.ensemble._weights import (
     few_weights,
     log_proba,
     mean_and_error,
-    nested_answers,
+    nested_predictions,
     pool_weights,
     project_to_simplex,
     stacked_mean_weights,
@@ -107,7 +107,7 @@ def test_nested_pools_never_choose_on_the_fold_they_answer():
         chosen_on.append(set(folds[outside]))
         return lambda inside: 10.0 * folds[inside, None] + len(outside)
 
-    answers = nested_answers(choose, folds)
+    answers = nested_predictions(choose, folds)
     assert chosen_on == [{1, 2}, {0, 2}, {0, 1}]
     np.testing.assert_array_equal(answers[:, 0], [3, 24, 13, 3, 13])
 

@@ -10,7 +10,6 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from vicinal._kernels.linear import _regression
 from vicinal._kernels.linear._regression import (
-    answer_all,
     fit_logistic,
     gram_metric,
     gram_sums,
@@ -23,6 +22,7 @@ from vicinal._kernels.linear._regression import (
     ridge_log_evidence,
     ridge_path,
     ridge_summary,
+    run_steps,
     weighted_gram,
 )
 
@@ -90,7 +90,7 @@ def test_steps_answered_by_two_halves_of_the_rows_end_where_the_fit_does(data, p
         return tuple(a + b for a, b in zip(*halves, strict=True))
 
     steps = logistic_steps(weights.sum(), 6, n_classes, start=None, **options)
-    found = answer_all(steps, answer)
+    found = run_steps(steps, answer)
     assert_allclose(found.coef, whole.coef, atol=1e-10)
     assert_allclose(found.intercept, whole.intercept, atol=1e-10)
     assert (found.n_iter, found.converged) == (whole.n_iter, whole.converged)
@@ -269,7 +269,7 @@ def test_lbfgs_solves_a_quadratic_in_its_own_metric_at_once(rng):
         gradient = hessian @ (x - target)
         return 0.5 * (x - target) @ gradient, gradient
 
-    found = answer_all(
+    found = run_steps(
         lbfgs_steps(
             np.zeros(6), lambda q: np.linalg.solve(hessian, q), gradient_tol=1e-9, max_iter=10
         ),
@@ -281,7 +281,7 @@ def test_lbfgs_solves_a_quadratic_in_its_own_metric_at_once(rng):
 
 def test_lbfgs_shortens_steps_that_overshoot():
     """A metric twenty times too long still leads to the minimum of cosh."""
-    found = answer_all(
+    found = run_steps(
         lbfgs_steps(np.array([3.0]), lambda q: 20.0 * q, gradient_tol=1e-8, max_iter=50),
         lambda x: (float(np.cosh(x[0])), np.sinh(x)),
     )

@@ -1,8 +1,8 @@
-r"""Quantiles that keep their promise in finite samples, and scores of labels.
+r"""Conformal quantiles with finite-sample coverage, and scores of labels.
 
-With n scores of rows that were not learned from and the score of a new row exchangeable with them,
-:math:`P(e_{n+1} \le q) \ge c` for the :math:`\lceil c (n + 1) \rceil`-th smallest score q: the new
-row's own mass counts, and q is infinite where the others do not carry enough.
+With n scores of held-out rows and the score of a new row exchangeable with them,
+:math:`P(e_{n+1} \le q) \ge c` for the :math:`\lceil c (n + 1) \rceil`-th smallest score q; q is
+infinite where n is too small.
 """
 
 import numpy as np
@@ -11,16 +11,16 @@ import numpy as np
 def conformal_quantile(
     scores: np.ndarray, coverage: float, weights: np.ndarray | None = None
 ) -> float:
-    """Return the least score that a new row stays below with chance ``coverage``.
+    """Return the score that a new row does not exceed with probability ``coverage``.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows,)
-        Scores of rows that were not learned from.
+        Scores of held-out rows.
     coverage : float
-        Chance, between 0 and 1.
+        Probability, between 0 and 1.
     weights : ndarray of shape (n_rows,), optional
-        How often each row counts; the new row counts as :func:`own_weight` says.
+        Weights of the rows; that of the new row is :func:`own_weight`.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def conformal_quantile(
 def own_weight(weights: np.ndarray | None) -> float:
     """Return the weight of a new row: one, where weights are counts, or else their mean.
 
-    Weights below one are shares; a new row that counted more than the others would drown them.
+    With weights below one, a new row of weight one would count more than the others.
     """
     return 1.0 if weights is None or not len(weights) else min(1.0, float(weights.mean()))
 
@@ -50,19 +50,19 @@ def local_quantiles(
     scores, weights : ndarray of shape (n_queries, n_neighbors)
         Scores of the rows around each query, and their weights.
     own : ndarray of shape (n_queries,)
-        Weight of the query itself, at the score of infinity.
+        Weight of the query itself, whose score is infinite.
     coverage : float
-        Chance, between 0 and 1.
+        Probability, between 0 and 1.
 
     Returns
     -------
     ndarray of shape (n_queries,)
-        Infinite where the neighbours carry less than ``coverage`` of the mass.
+        Infinite where the neighbours have less than ``coverage`` of the weight.
     """
     order = np.argsort(scores, axis=1, kind="stable")
     reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
     total = (reached[:, -1] if reached.shape[1] else 0.0) + own
-    # Sums of weights carry rounding: a target this close to a step sits on the step.
+    # Tolerance for the rounding of summed weights.
     enough = reached >= (coverage * (1.0 - 1e-12) * total)[:, None]
     everywhere = np.ones((len(scores), 1), dtype=bool)
     first = np.column_stack([enough, everywhere]).argmax(axis=1)
@@ -71,7 +71,7 @@ def local_quantiles(
 
 
 def is_skewed(values: np.ndarray) -> bool:
-    """Tell whether the tails of a sample differ by more than its size explains.
+    """Return whether the tails of a sample differ by more than its size explains.
 
     Kelly's coefficient, (Q90 + Q10 - 2 Q50) / (Q90 - Q10), has a standard deviation of about
     1.2 / sqrt(n) under a normal law.
@@ -88,16 +88,15 @@ def threshold_scores(proba: np.ndarray) -> np.ndarray:
 
 
 def adaptive_scores(proba: np.ndarray) -> np.ndarray:
-    """Return for every label the chance of all labels more probable: adaptive sets (APS).
+    """Return for every label the probability of all more probable labels: adaptive sets (APS).
 
-    The most probable label scores 0, so that no set is empty, and none reaches 1, where ties of
-    rows whose label was thought the least probable would decide.
+    The most probable label has score 0, so no set is empty.
     """
     order = np.argsort(-proba, axis=1, kind="stable")
     ordered = np.take_along_axis(proba, order, axis=1)
     above = np.zeros_like(ordered)
     above[:, 1:] = np.cumsum(ordered, axis=1)[:, :-1]
-    # Labels of equal chance are in or out together.
+    # Labels of equal probability have the same score.
     for column in range(1, proba.shape[1]):
         tied = ordered[:, column] == ordered[:, column - 1]
         above[tied, column] = above[tied, column - 1]

@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 
 from vicinal._base import namespace
 
-# Quantiles of the size of scores at which they may be cut; beyond them they say nothing more.
+# Quantiles of |score| at which scores may be clipped.
 _REACHES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
@@ -22,8 +22,8 @@ def smoothed_targets(positive, weights) -> np.ndarray:
 def fit_saturated_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float, float]:
     """Return (limit, A, B) of sigma(A clip(s, -limit, limit) + B).
 
-    The limit is the quantile of |s|, from the median to the largest, of least loss: a row twice as
-    far away as most need not be twice as certain.
+    The limit is the quantile of |s|, from the median to the maximum, of least loss: very large
+    scores need not mean more certainty.
     """
     weights = np.ones(len(scores)) if weights is None else weights
     targets = smoothed_targets(positive, weights)
@@ -76,7 +76,7 @@ def fit_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float]:
     return float(theta[0]), float(theta[1])
 
 
-# Numbers of scores that are worked on at a time, so that they stay in the processor's cache.
+# Number of scores in a batch, so that it fits the processor's cache.
 _BATCH = 1 << 16
 
 
@@ -108,13 +108,11 @@ def fit_slope(
 ) -> float:
     r"""Return the slope ``a > 0`` for which ``softmax(a * scores)`` is most likely.
 
-    With ``smooth`` two rows more are spread over all L classes, class ``l`` of weight :math:`W_l`
-    having :math:`(W_l + 2/L)/(W_l + 2)`, so that the slope stays finite for separated classes (of
-    two classes these are Platt's targets; a row more for every class would make many timid);
-    without, it stops at ten thousand over the spread of the scores. The loss is convex in the
-    slope: Newton's method, in steps of at most a factor of four. Since only a slope is fitted, the
-    order of the scores of a row never changes. Smoothed slopes of weighted arrays of other
-    libraries are found where they are.
+    With ``smooth`` the target of class ``l`` of weight :math:`W_l` is :math:`(W_l + 2/L)/(W_l + 2)`
+    (Platt's targets for L = 2 classes), so that the slope stays finite for separated classes.
+    Without, it is at most ten thousand over the spread of the scores. The loss is convex in the
+    slope and minimised by Newton's method, in steps of at most a factor of four. Arrays of other
+    libraries stay on their device and need weights and ``smooth``.
     """
     if not isinstance(scores, np.ndarray):
         return device_slope(scores, codes, weights)
@@ -143,7 +141,7 @@ def fit_slopes(
 
 def _batch_of_slopes(scores, targets, weights) -> np.ndarray:
     spread = np.array([score_spread(some) for some in scores])
-    spread[spread == 0.0] = 1.0  # the curvature is zero then, and the slope stays at one
+    spread[spread == 0.0] = 1.0  # the curvature is then zero and the slope one
     z = _by_class(scores / spread[:, None, None])
     wanted = _wanted(z, targets, weights)
 
@@ -190,7 +188,7 @@ def _by_class(z: np.ndarray) -> np.ndarray:
 
 
 def _wanted(z, targets, weights) -> np.ndarray:
-    """Return what the sum of mean scores is at the minimum of each candidate."""
+    """Return the sum of mean scores at the minimum of each candidate."""
     return np.einsum("nl,lan->an", targets, z) @ weights
 
 
@@ -206,13 +204,13 @@ def _derivatives(z, wanted, weights, slopes) -> np.ndarray:
 
 
 def device_slope(scores: Any, codes: Any, weights: Any) -> float:
-    """Return what :func:`fit_slope` does, where arrays of another library are."""
+    """Return the result of :func:`fit_slope` for arrays of another library."""
     xp = namespace(scores)
     n_classes = scores.shape[1]
-    kinds = xp.arange(n_classes, device=compat.device(scores))
-    member = xp.astype(codes[:, None] == kinds[None, :], scores.dtype)
-    weight = xp.take(weights @ member, codes)[:, None]
-    targets = (2.0 / n_classes + weight * member) / (weight + 2.0)
+    classes = xp.arange(n_classes, device=compat.device(scores))
+    indicators = xp.astype(codes[:, None] == classes[None, :], scores.dtype)
+    weight = xp.take(weights @ indicators, codes)[:, None]
+    targets = (2.0 / n_classes + weight * indicators) / (weight + 2.0)
     spread = float(xp.max(xp.abs(scores - xp.mean(scores, axis=1, keepdims=True)))) or 1.0
     z = scores / spread
     z = z - xp.max(z, axis=1, keepdims=True)
@@ -235,18 +233,18 @@ def solve_slope(derivatives: Callable[[float], np.ndarray]) -> float:
 
 def solve_slopes(derivatives: Callable, n_slopes: int) -> np.ndarray:
     """Return the slopes of least loss; ``derivatives(slopes, which)`` are those of some of them."""
-    # In these units, the slope of any useful set of scores lies well inside the bounds.
+    # In units of one over the spread of the scores.
     lowest, highest = 1e-3, 1e4
     slopes, which = np.ones(n_slopes), np.arange(n_slopes)
     for _ in range(100):
         old = slopes[which]
         grad, curve = derivatives(old, which)
-        bent = curve > 0.0
-        step = np.divide(grad, curve, out=np.zeros_like(grad), where=bent)
-        # The loss is convex in the slope, but far from the optimum it is nearly straight.
+        is_convex = curve > 0.0
+        step = np.divide(grad, curve, out=np.zeros_like(grad), where=is_convex)
+        # Far from the optimum the loss is nearly linear, so steps are limited.
         new = np.clip(np.clip(old - step, old / 4.0, 4.0 * old), lowest, highest)
-        slopes[which] = np.where(bent, new, old)
-        which = which[bent & (np.abs(new - old) > 1e-12 * old)]
+        slopes[which] = np.where(is_convex, new, old)
+        which = which[is_convex & (np.abs(new - old) > 1e-12 * old)]
         if which.size == 0:
             break
     return slopes

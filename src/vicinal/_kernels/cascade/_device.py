@@ -1,8 +1,7 @@
-"""A chain of rejects over linear region models on the device of the rows.
+"""A cascade of reject classifiers over linear region models, for any array-API library.
 
-The twin of ``_cascade`` and of the sums of ``_lda``, for any array-API library. Rows stay where
-they are; what comes back to the host is of the size of the models: sums of classes, Gram matrices,
-counts, costs.
+The counterpart of ``_hard`` and of ``lda_statistics``. Rows stay on their device; only small
+results are copied to the host: class sums, Gram matrices, counts, costs.
 """
 
 from typing import Any
@@ -22,7 +21,7 @@ def device_lda_statistics(
     ``codes`` and ``weights`` (``None`` for ones) have one entry for each of the rows summed.
     """
     xp, device = namespace(X), compat.device(X)
-    kinds = xp.arange(n_classes, device=device)
+    codes_of = xp.arange(n_classes, device=device)
     n_rows = X.shape[0] if rows is None else rows.shape[0]
     counts: Any = 0.0
     sums: Any = 0.0
@@ -31,11 +30,11 @@ def device_lda_statistics(
     for span in row_blocks(n_rows, cost, working_memory=free_memory(X)):
         block = X[span, :] if rows is None else xp.take(X, rows[span], axis=0)
         block = xp.astype(block, xp.float64)
-        member = xp.astype(codes[span][:, None] == kinds[None, :], xp.float64)
+        indicators = xp.astype(codes[span][:, None] == codes_of[None, :], xp.float64)
         if weights is not None:
-            member = member * weights[span][:, None]
-        counts = counts + xp.sum(member, axis=0)
-        sums = sums + member.T @ block
+            indicators = indicators * weights[span][:, None]
+        counts = counts + xp.sum(indicators, axis=0)
+        sums = sums + indicators.T @ block
         if weights is not None:
             block = block * xp.sqrt(weights[span])[:, None]
         gram = gram + block.T @ block
@@ -44,7 +43,7 @@ def device_lda_statistics(
 
 
 def rows_by_region(region: Any, n_regions: int) -> list[Any]:
-    """Return the rows of every region, from one sort; the counts alone reach the host."""
+    """Return the rows of every region, from one sort."""
     xp = namespace(region)
     order = xp.argsort(xp.astype(region, xp.int32), stable=True)
     bounds = np.r_[0, np.cumsum(region_sizes(region, n_regions))]
@@ -54,8 +53,8 @@ def rows_by_region(region: Any, n_regions: int) -> list[Any]:
 def region_sizes(region: Any, n_regions: int) -> np.ndarray:
     """Return the number of rows in each region, on the host."""
     xp = namespace(region)
-    kinds = xp.arange(n_regions, device=compat.device(region))
-    hits = xp.astype(region[None, :] == kinds[:, None], xp.int64)
+    codes_of = xp.arange(n_regions, device=compat.device(region))
+    hits = xp.astype(region[None, :] == codes_of[:, None], xp.int64)
     return as_numpy(xp.sum(hits, axis=1))
 
 
@@ -71,7 +70,7 @@ def device_region_scores(X: Any, coefs: np.ndarray, intercepts: np.ndarray) -> A
 
 
 def device_linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: Any) -> Any:
-    """Return which rows each region gets wrong, (n_regions, n_rows); see ``linear_errors``."""
+    """Return which rows each region misclassifies, (n_regions, n_rows); see ``linear_errors``."""
     xp = namespace(X)
     parts = []
     cost = 32 * intercepts.size
@@ -103,8 +102,8 @@ def take_own(values: Any, region: Any) -> Any:
 def _direction(X: Any, rng: np.random.RandomState) -> Any:
     """Return the rows' coordinates along a random direction."""
     xp = namespace(X)
-    drawn = rng.standard_normal(X.shape[1])
-    return X @ xp.asarray(drawn, dtype=X.dtype, device=compat.device(X))
+    direction = rng.standard_normal(X.shape[1])
+    return X @ xp.asarray(direction, dtype=X.dtype, device=compat.device(X))
 
 
 def _quantile_row(values: Any, weight: Any, level: float) -> int:
@@ -112,12 +111,12 @@ def _quantile_row(values: Any, weight: Any, level: float) -> int:
     xp = namespace(values)
     order = xp.argsort(values, stable=True)
     mass = xp.cumulative_sum(xp.take(weight, order))
-    place = int(xp.sum(xp.astype(mass < level * mass[-1], xp.int64)))
-    return int(order[min(place, order.shape[0] - 1)])
+    position = int(xp.sum(xp.astype(mass < level * mass[-1], xp.int64)))
+    return int(order[min(position, order.shape[0] - 1)])
 
 
 def device_hyperplanes(X: Any, weight: Any, n_regions: int, rng: np.random.RandomState) -> Any:
-    """Peel off one region after the other; see ``assign_hyperplanes``."""
+    """Split off one region after the other; see ``assign_hyperplanes``."""
     xp, device = namespace(X), compat.device(X)
     region = xp.full(X.shape[0], n_regions - 1, dtype=xp.int64, device=device)
     rest = xp.ones(X.shape[0], dtype=xp.bool, device=device)
@@ -144,7 +143,7 @@ def device_kmeans(
         values = _direction(X, rng)
         rows.append(_quantile_row(values, weight, rng.uniform()))
     centers = xp.take(X, xp.asarray(rows, device=device), axis=0)
-    kinds = xp.arange(n_regions, device=device)
+    codes_of = xp.arange(n_regions, device=device)
     weight = xp.astype(weight, X.dtype)
     region: Any = None
     for _ in range(n_steps + 1):
@@ -152,8 +151,8 @@ def device_kmeans(
         previous, region = region, xp.argmin(half_norms - X @ centers.T, axis=1)
         if previous is not None and bool(xp.all(region == previous)):
             break
-        member = xp.astype(region[:, None] == kinds[None, :], X.dtype) * weight[:, None]
-        mass = xp.sum(member, axis=0)[:, None]
-        means = member.T @ X / xp.where(mass > 0, mass, xp.ones_like(mass))
+        indicators = xp.astype(region[:, None] == codes_of[None, :], X.dtype) * weight[:, None]
+        mass = xp.sum(indicators, axis=0)[:, None]
+        means = indicators.T @ X / xp.where(mass > 0, mass, xp.ones_like(mass))
         centers = xp.where(mass > 0, means, centers)
     return region

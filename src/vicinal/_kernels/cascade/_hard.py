@@ -141,15 +141,15 @@ def route(passed_on: Any, n_samples: int) -> Any:
 def chain_loss(losses: Any, region: Any) -> Any:
     """Return the loss of each sample in its own region; ``losses`` is (n_regions, n_samples)."""
     xp, n_samples = namespace(losses), losses.shape[1]
-    places = region * n_samples + xp.arange(n_samples, device=compat.device(losses))
-    return xp.take(xp.reshape(losses, (-1,)), places)
+    entries = region * n_samples + xp.arange(n_samples, device=compat.device(losses))
+    return xp.take(xp.reshape(losses, (-1,)), entries)
 
 
 # --- first assignments ---
 
 
 def assign_random(n_samples: int, n_regions: int, rng: np.random.RandomState) -> np.ndarray:
-    """Assign every sample to a region drawn uniformly."""
+    """Assign every sample to a random region."""
     return rng.randint(n_regions, size=n_samples)
 
 
@@ -236,7 +236,7 @@ def first_centers(
 ) -> np.ndarray:
     """Return samples at random quantiles of random directions, (n_regions, n_features).
 
-    A draw from the data that does not depend on the order of the rows.
+    A random sample that does not depend on the order of the rows.
     """
     centers = np.empty((n_regions, X.shape[1]))
     for k in range(n_regions):

@@ -24,7 +24,7 @@ from vicinal._kernels._jit import jit
 from vicinal._kernels.linear._scatter import solve_semidefinite
 
 _MAX_HALVINGS = 30
-# Squared pivots below this share of the largest mark members that repeat others.
+# Models with squared pivots below this share of the largest repeat other models.
 _NO_PIVOT = 1e-13
 
 
@@ -115,7 +115,7 @@ class Quantile:
 class Huber:
     """Squared near 0, linear beyond ``delta``, which follows the ``alpha`` quantile of residuals.
 
-    The quantile is taken anew in every round of boosting (Friedman 2001, algorithm 4), through
+    Every round of boosting computes the quantile again (Friedman 2001, algorithm 4), through
     :meth:`adapted`.
     """
 
@@ -423,7 +423,7 @@ def _damped_newton(objective, step_from, theta, max_iter: int, tol: float) -> np
 
 
 class LeastSquaresRefit:
-    """Normal equations of the members' outputs, grown by one column at O(n m) a round.
+    """Normal equations of the models' outputs, extended by one column at O(n m) per round.
 
     Parameters
     ----------
@@ -432,7 +432,7 @@ class LeastSquaresRefit:
     weight : ndarray of shape (n_samples,)
         Sample weights.
     max_columns : int
-        Number of columns that will come at most.
+        Largest number of columns.
     """
 
     def __init__(self, y: np.ndarray, weight: np.ndarray, max_columns: int) -> None:
@@ -502,7 +502,7 @@ def l1_path(
     """Coefficients for each of a falling sequence of L1 penalties, (n_penalties, n_columns).
 
     Minimises the mean loss plus ``penalty * sum_{j >= n_free} |theta_j|`` by proximal Newton steps,
-    each solved by coordinate descent, from the previous penalty's answer.
+    each solved by coordinate descent, from the solution of the previous penalty.
     """
     share = weight / weight.sum()
     theta, path = start.astype(np.float64), []

@@ -114,7 +114,7 @@ def leaf_counts(path: PruningPath, grid: np.ndarray) -> np.ndarray:
 
 @jit
 def _path_losses(leaf, parent, first, stop, value, y, weight, power, n_grid):
-    """Sum of losses at each grid point: rows climb from their leaf to the root."""
+    """Sum of losses at each grid point, over the path of each row from its leaf to the root."""
     change = np.zeros(n_grid + 1)
     for i in range(len(leaf)):
         node = leaf[i]

@@ -1,10 +1,10 @@
-r"""Weights of models on the simplex (equations 18 to 22), and the pool of their predictions.
+r"""Weights of models on the simplex (equations 18 to 22), and weighted averages of predictions.
 
 Model m gives :math:`p_m(c|x)`; calibrated by a slope :math:`a_m` on its log probabilities and
 sharpened by a factor b that all models share, :math:`q_m = \operatorname{softmax}(b a_m \log p_m)`:
-a mean of calibrated probabilities is underconfident (Gneiting and Ranjan 2013), and b makes up for
-it. The pool is :math:`\sum_m w_m q_m(c|x)` with :math:`w \ge 0, \sum_m w_m = 1`, so that
-:math:`w_m q_m` are contributions in units of probability. Regressors are pooled alike.
+a mean of calibrated probabilities is underconfident (Gneiting and Ranjan 2013), which b corrects.
+The weighted average is :math:`\sum_m w_m q_m(c|x)` with :math:`w \ge 0, \sum_m w_m = 1`, so that
+:math:`w_m q_m` are contributions in units of probability. Regressors are averaged in the same way.
 """
 
 from collections.abc import Callable
@@ -14,60 +14,59 @@ from scipy.special import softmax
 
 
 def log_proba(proba: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return log probabilities of shares counted in ``n_rows`` rows: none is ever certain.
+    """Return log probabilities with a prior of one sample, spread over the C classes.
 
-    One row more is spread over the classes, ``(n p + 1 / C) / (n + 1)``; the order of the classes
-    does not change.
+    ``(n p + 1 / C) / (n + 1)`` is never 0, and the order of the classes does not change.
     """
     n_classes = proba.shape[-1]
     return np.log((n_rows * np.maximum(proba, 0.0) + 1.0 / n_classes) / (n_rows + 1.0))
 
 
 def few_weights(
-    solve: Callable[[np.ndarray], np.ndarray], n_members: int, *, least: float, most: int
+    solve: Callable[[np.ndarray], np.ndarray], n_models: int, *, least: float, most: int
 ) -> np.ndarray:
     """Return weights of which at most ``most`` are positive, each at least ``least``.
 
-    ``solve(members)`` returns weights of sum one of some members; members below the bound leave
+    ``solve(models)`` returns weights of sum one of some models. Models below the bound are removed
     together, then the lightest ones one by one.
     """
-    kept = np.arange(n_members)
+    kept = np.arange(n_models)
     while True:
         weights = solve(kept)
         light = weights < least
         if light.any() and len(kept) > 1:
-            # The heaviest always stays: a sum of one over many members may leave all below.
+            # The heaviest stays, also where all of many models are below the bound.
             light[weights.argmax()] = False
         elif len(kept) > most:
             light = np.arange(len(kept)) == weights.argmin()
         else:
-            out = np.zeros(n_members)
+            out = np.zeros(n_models)
             out[kept] = weights
             return out
         kept = kept[~light]
 
 
-def nested_answers(
+def nested_predictions(
     choose: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]], folds: np.ndarray
 ) -> np.ndarray:
-    """Return the answer to every entry by a pool in whose making its fold had no part.
+    """Return the prediction for every entry by an ensemble selected without its fold.
 
     Parameters
     ----------
     choose : callable
-        (entries) -> function of entries that answers them; candidates, calibration and weights come
-        from the entries given.
+        (entries) -> function that predicts other entries; candidates, calibration and weights are
+        selected on the entries given.
     folds : ndarray of int of shape (n_entries,)
         Fold of each entry.
     """
-    parts, places = [], []
+    parts, entries = [], []
     for fold in np.unique(folds):
         inside = np.flatnonzero(folds == fold)
         parts.append(choose(np.flatnonzero(folds != fold))(inside))
-        places.append(inside)
-    answers = np.concatenate(parts)
-    out = np.empty_like(answers)
-    out[np.concatenate(places)] = answers
+        entries.append(inside)
+    predictions = np.concatenate(parts)
+    out = np.empty_like(predictions)
+    out[np.concatenate(entries)] = predictions
     return out
 
 
@@ -81,21 +80,21 @@ def mean_and_error(
 ) -> tuple[float, float]:
     r"""Return the weighted mean and its standard error, entries of one unit counted as one.
 
-    Of a single model that learned from ``n_learned`` units, the error varies with the rows it is
-    asked about and with the luck of those it learned from. Held-out answers show the first alone;
-    with :math:`s^2` the variance of the errors of n units the variance of the mean as an estimate
-    of that model's error is :math:`s^2 (1 / n + 1 / n_{learned})` [1]_.
+    The error of a model fitted to ``n_learned`` units varies with the test rows and with the
+    training rows. Held-out predictions show only the first. With :math:`s^2` the variance of the
+    errors of n units, the variance of the mean as an estimate of that model's error is
+    :math:`s^2 (1 / n + 1 / n_{learned})` [1]_.
 
-    Errors that are counted, each of size ``step``, may all be zero by luck, so the variance is at
-    least that of one error among n units. Where five folds answer all rows the standard error is
-    then 1.5 / n, and twice it the bound of 3 / n on a chance that was not met in n trials.
+    Errors that are counts, each of size ``step``, may all be zero by chance, so the variance is at
+    least that of one error among n units. With five folds the standard error is then 1.5 / n, and
+    twice it is the rule of three: 3 / n for an event not seen in n trials.
 
     References
     ----------
     .. [1] C. Nadeau and Y. Bengio, "Inference for the generalization error", Machine Learning 52
        (2003), 239-281. :doi:`10.1023/A:1024068626366`
     """
-    counted = share > 0.0  # a class may weigh nothing
+    counted = share > 0.0  # a class may have weight zero
     errors, share = errors[counted], share[counted]
     names, unit = np.unique(units[counted], return_inverse=True)
     n = len(names)
@@ -114,12 +113,12 @@ def stacking_weights(
     """Maximise ``sum_i share_i log sum_m w_m exp(ell_im)`` over the simplex (equation 21).
 
     Returns weights and iterations; ``share`` are sample weights that sum to one. Each squared
-    extrapolation (SQUAREM, one cycle of three EM steps) is kept only if it does not lower the
-    objective, so the rise stays monotone.
+    extrapolation (SQUAREM, one cycle of three EM steps) is used only if it does not lower the
+    objective.
     """
     n_models = log_density.shape[1]
     weights = np.full(n_models, 1.0 / n_models)
-    # Densities relative to each row's best cannot overflow and leave the responsibilities alone.
+    # Densities relative to each row's best cannot overflow; the responsibilities stay the same.
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
 
     def score(w):
@@ -135,11 +134,11 @@ def stacking_weights(
         iteration += 1
         first = step(weights)
         second = step(first)
-        change, bend = first - weights, second - 2.0 * first + weights
+        change, second_change = first - weights, second - 2.0 * first + weights
         best = second
-        if np.any(bend):
-            stretch = -max(1.0, float(np.linalg.norm(change) / np.linalg.norm(bend)))
-            leap = weights - 2.0 * stretch * change + stretch**2 * bend
+        if np.any(second_change):
+            stretch = -max(1.0, float(np.linalg.norm(change) / np.linalg.norm(second_change)))
+            leap = weights - 2.0 * stretch * change + stretch**2 * second_change
             leap = np.maximum(leap, 0.1 * second)
             leap = step(leap / leap.sum())
             if score(leap) > score(second):
@@ -148,7 +147,7 @@ def stacking_weights(
         gained, weights, value = new_value - value, best, new_value
         if gained < tol:
             break
-    # EM approaches a weight of zero without reaching it; whatever the objective does not miss goes.
+    # EM never reaches a weight of zero: set those to zero that do not change the objective.
     for model in np.argsort(weights, kind="stable")[:-1]:
         without = np.where(np.arange(n_models) == model, 0.0, weights)
         without /= without.sum()
@@ -204,13 +203,13 @@ def stacked_mean_weights(
     return weights
 
 
-def bootstrapped_weights(log_density: np.ndarray, counts: np.ndarray, draws) -> np.ndarray:
-    """Pseudo-BMA+ (equation 20): mean over ``draws`` of the softmax of reweighted log scores.
+def bootstrapped_weights(log_density: np.ndarray, counts: np.ndarray, row_weights) -> np.ndarray:
+    """Pseudo-BMA+ (equation 20): mean softmax of log scores over ``row_weights``.
 
-    Each of ``draws`` is a Dirichlet vector over the rows; ``counts`` are the rows' weights.
+    Each of ``row_weights`` is a Dirichlet vector over the rows; ``counts`` are sample weights.
     """
     total = counts.sum()
-    return np.mean([softmax(total * (draw @ log_density)) for draw in draws], axis=0)
+    return np.mean([softmax(total * (one @ log_density)) for one in row_weights], axis=0)
 
 
 def effective_number(weights: np.ndarray) -> float:
@@ -222,7 +221,7 @@ def effective_number(weights: np.ndarray) -> float:
 def pool_weights(
     density: np.ndarray, share: np.ndarray, *, ridge: float, tol: float = 1e-9
 ) -> np.ndarray:
-    r"""Return weights of least log loss of a linear pool, by Newton's method on the free ones.
+    r"""Return weights of least log loss of a weighted average, by Newton's method.
 
     They minimise the convex :math:`-\sum_i s_i \log \sum_m a_m q_{im} + \sum_m a_m +
     \frac{\gamma}{2} |a|^2` over :math:`a \ge 0`, scaled to sum one. Without the penalty the sum of
@@ -230,8 +229,8 @@ def pool_weights(
 
     Parameters
     ----------
-    density : ndarray of shape (n_rows, n_members)
-        Probability of each row's class under each member, positive.
+    density : ndarray of shape (n_rows, n_models)
+        Probability of each row's class under each model, positive.
     share : ndarray of shape (n_rows,)
         Weights of the rows, of sum one.
     ridge : float
@@ -239,7 +238,7 @@ def pool_weights(
     tol : float, default=1e-9
         Largest violation of the optimality conditions.
     """
-    n_members = density.shape[1]
+    n_models = density.shape[1]
     # Scaled row by row, densities cannot underflow; the minimum does not move.
     density = density / density.max(axis=1, keepdims=True)
 
@@ -249,7 +248,7 @@ def pool_weights(
             return np.inf
         return float(-share @ np.log(mixed) + a.sum() + 0.5 * ridge * (a @ a))
 
-    a = np.full(n_members, 1.0 / n_members)
+    a = np.full(n_models, 1.0 / n_models)
     value = objective(a)
     for _ in range(100):
         ratio = density / (density @ a)[:, None]
@@ -259,9 +258,9 @@ def pool_weights(
             break
         part = ratio[:, free]
         curvature = part.T @ (share[:, None] * part)
-        # Copies of a member make it singular; a trace of the identity chooses among them.
+        # Identical models make it singular: add a small multiple of the identity.
         floor = max(ridge, 1e-10 * np.trace(curvature))
-        direction = np.zeros(n_members)
+        direction = np.zeros(n_models)
         direction[free] = -np.linalg.solve(
             curvature + floor * np.eye(len(curvature)), gradient[free]
         )

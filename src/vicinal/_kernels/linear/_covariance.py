@@ -195,8 +195,8 @@ def _class_sums(
     """Return the (weighted) sum of the rows of each class."""
     n_rows = len(block)
     values = np.ones(n_rows) if weights is None else weights
-    member = sparse.csr_array((values, codes, np.arange(n_rows + 1)), shape=(n_rows, n_classes))
-    return member.T @ block
+    indicators = sparse.csr_array((values, codes, np.arange(n_rows + 1)), shape=(n_rows, n_classes))
+    return indicators.T @ block
 
 
 def _solve_shrunk(
@@ -377,17 +377,17 @@ def class_covariances(
     xp, device = compat.array_namespace(X), compat.device(X)
     tiny = float(xp.finfo(X.dtype).eps)
     X = xp.astype(X, xp.float64)
-    members = np.zeros((len(codes), n_classes))
-    members[np.arange(len(codes)), codes] = weights
-    members = xp.asarray(members, dtype=X.dtype, device=device)
-    shares = xp.sum(members, axis=1)
-    mean = as_numpy(members.T @ X).astype(np.float64).sum(axis=0) / weights.sum()
+    indicators = np.zeros((len(codes), n_classes))
+    indicators[np.arange(len(codes)), codes] = weights
+    indicators = xp.asarray(indicators, dtype=X.dtype, device=device)
+    shares = xp.sum(indicators, axis=1)
+    mean = as_numpy(indicators.T @ X).astype(np.float64).sum(axis=0) / weights.sum()
     centred = X - xp.asarray(mean, dtype=X.dtype, device=device)[None, :]
     variance = as_numpy(shares @ (centred * centred)).astype(np.float64) / weights.sum()
     scale = np.where(variance > (tiny * np.abs(mean)) ** 2, np.sqrt(variance), np.inf)
     centred = centred / xp.asarray(scale, dtype=X.dtype, device=device)[None, :]
     total = as_numpy((centred * shares[:, None]).T @ centred).astype(np.float64) / weights.sum()
-    sums = as_numpy(members.T @ centred).astype(np.float64)
+    sums = as_numpy(indicators.T @ centred).astype(np.float64)
     counts = np.maximum(np.bincount(codes, weights=weights, minlength=n_classes), 1e-300)
     between = (sums / counts[:, None]).T @ sums / weights.sum()
     return Covariances(mean, scale, total, total - between)

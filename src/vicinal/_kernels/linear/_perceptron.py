@@ -43,15 +43,15 @@ def fit_perceptron(
 ) -> PerceptronFit:
     r"""Train on ``X[rows]`` (all rows for ``None``) and return the averaged weights.
 
-    For each row of an epoch, in an order drawn anew from ``seed``: with scores :math:`s = Wx + b`
+    For each row of an epoch, in a random order from ``seed``: with scores :math:`s = Wx + b`
     and rival :math:`q = \arg\max_{c \ne y} s_c`, a row with :math:`s_q \ge s_y` adds
     :math:`w_i (x, 1)` to the weights of :math:`y` and takes it from those of :math:`q`. The result
     is the mean of the weights over all steps, the start included (zero, or coefficients and
     intercepts of shape (n_classes, n_features) and (n_classes,)), kept lazily as
     :math:`W - A/(t+1)` with :math:`A = \sum t\,\Delta W_t`.
 
-    ``codes`` and ``sample_weight`` are indexed like ``X``. Rows of weight 0 are left out before the
-    order is drawn, so that they change nothing. ``X`` is converted to float32 if it is not.
+    ``codes`` and ``sample_weight`` are indexed like ``X``. Rows of weight 0 are removed before the
+    rows are shuffled. ``X`` is converted to float32 if it is not.
     """
     n_features = X.shape[1]
     rows = _training_rows(X.shape[0], sample_weight, rows)

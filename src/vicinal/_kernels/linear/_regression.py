@@ -25,17 +25,17 @@ from vicinal._kernels._jit import fast_jit
 
 # Above this many columns the metric of the quasi-Newton method is diagonal.
 GRAM_FEATURES = 2000
-# Up to here a Newton step, which costs one Gram matrix, beats the passes that it saves.
+# Up to this many columns Newton steps, which cost one Gram matrix each, are faster.
 NEWTON_FEATURES = 200
-# Without a penalty columns that repeat one another have no solution.
+# Least penalty: identical columns have no unique solution without one.
 _LEAST_ALPHA = 1e-10
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 30
 
 # What is requested: parameters at which the loss is wanted with its derivatives, or None for the
 # Gram matrix of the rows. What is sent back: a tuple of sums over rows.
-Question = np.ndarray | None
-Steps = Generator[Question, tuple, Any]
+Request = np.ndarray | None
+Steps = Generator[Request, tuple, Any]
 
 
 def gram_sums(X: np.ndarray | sparse.csr_array, weights: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def penalised_factor(hessian: np.ndarray, alpha: float) -> np.ndarray:
     diagonal = np.diag_indices(len(hessian))
     hessian[diagonal] += alpha
     hessian[-1, -1] -= alpha
-    # The intercept is not penalised, and rows without curvature leave nothing in its place.
+    # The intercept is not penalised and may have no curvature.
     hessian[diagonal] += 1e-12 * max(hessian[diagonal].max(), np.finfo(float).tiny)
     factor, info = lapack.dpotrf(hessian, lower=1)
     if info != 0:
@@ -121,7 +121,7 @@ def path_of_sums(centre, level, scatter: np.ndarray, products: np.ndarray, alpha
     unit = np.trace(scatter) / d
     coef = []
     for alpha in alphas:
-        # A factor of each sum costs a tenth of the eigenvectors that they have in common.
+        # One Cholesky factor per penalty costs a tenth of an eigendecomposition.
         penalised = scatter.copy()
         penalised.flat[:: d + 1] += max(max(alpha, _LEAST_ALPHA) * unit, np.finfo(float).tiny)
         factor = cho_factor(penalised, overwrite_a=True, check_finite=False)
@@ -138,12 +138,12 @@ class Minimum(NamedTuple):
     converged: bool
 
 
-def answer_all(steps: Generator[Any, Any, Any], answer: Callable[[Any], Any]) -> Any:
-    """Answer what a generator asks for until it returns, and return that."""
+def run_steps(steps: Generator[Any, Any, Any], evaluate: Callable[[Any], Any]) -> Any:
+    """Send the results of ``evaluate`` to a generator until it returns; return its value."""
     try:
-        question = next(steps)
+        request = next(steps)
         while True:
-            question = steps.send(answer(question))
+            request = steps.send(evaluate(request))
     except StopIteration as end:
         return end.value
 
@@ -158,12 +158,11 @@ def lbfgs_steps(
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Minimum]:
     """Minimise a convex function until its largest gradient entry is at most ``gradient_tol``.
 
-    Yields the points at which value and gradient are needed, so that many minimisations can be
-    answered together, by one pass over the rows of all. ``precondition`` applies a fixed, positive
-    definite approximation of the inverse Hessian; it takes the place of the multiple of the
-    identity in the two-loop recursion (Nocedal and Wright, "Numerical Optimization", 2006,
-    algorithm 7.4). For a loss of linear scores such a matrix costs one Gram matrix, and a unit step
-    is then nearly always accepted.
+    Yields the points at which value and gradient are needed, so that many minimisations can share
+    one pass over the rows. ``precondition`` applies a fixed, positive definite approximation of the
+    inverse Hessian; it replaces the multiple of the identity in the two-loop recursion (Nocedal
+    and Wright, "Numerical Optimization", 2006, algorithm 7.4). For a loss of linear scores it
+    costs one Gram matrix, and a unit step is then nearly always accepted.
     """
     point = np.array(start, dtype=np.float64)
     value, gradient, *_ = yield point
@@ -240,8 +239,8 @@ def fit_logistic(
 
     Options are those of :func:`logistic_steps`. ``C`` of scikit-learn's
     ``LogisticRegression`` is ``1 / alpha``; the intercept is not penalised there either. Two
-    classes give one vector, the log-odds of class 1. Classes without rows are legal for three
-    classes or more: their probability falls as far as the penalty and ``tol`` let it.
+    classes give one vector, the log-odds of class 1. With three or
+    more classes, a class may have no rows.
     """
     X = X if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
     if sample_weight is None:
@@ -250,27 +249,27 @@ def fit_logistic(
         weights = np.ascontiguousarray(sample_weight, dtype=np.float64)
     blocks = multinomial_blocks(X, codes, weights, n_classes) if n_classes > 2 else []
 
-    def answer(question):
-        if question is None:
+    def evaluate(request):
+        if request is None:
             return (gram_sums(X, weights),)
         if blocks:
-            return multinomial_value_gradient(question, blocks, n_classes)
-        return _binary_sums(X, codes, weights, question)
+            return multinomial_value_gradient(request, blocks, n_classes)
+        return _binary_sums(X, codes, weights, request)
 
     options["is_sparse"] = sparse.issparse(X)
-    return answer_all(logistic_steps(weights.sum(), X.shape[1], n_classes, **options), answer)
+    return run_steps(logistic_steps(weights.sum(), X.shape[1], n_classes, **options), evaluate)
 
 
 def logistic_sums(
-    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int, question: Question
+    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int, request: Request
 ) -> tuple:
-    """Return what some rows add to the answer: the Gram matrix, or loss, gradient and curvature."""
-    if question is None:
+    """Return the sums of some rows: the Gram matrix, or loss, gradient and curvature."""
+    if request is None:
         return (gram_sums(X, weights),)
     if n_classes > 2:
         rows = multinomial_blocks(X, codes, weights, n_classes)
-        return multinomial_value_gradient(question, rows, n_classes)
-    value, gradient, curvature = _binary_sums(X, codes, weights, question)
+        return multinomial_value_gradient(request, rows, n_classes)
+    value, gradient, curvature = _binary_sums(X, codes, weights, request)
     if X.shape[1] > NEWTON_FEATURES:
         return value, gradient
     return value, gradient, curvature()
@@ -297,7 +296,7 @@ def logistic_steps(
     max_iter: int = 200,
     is_sparse: bool = False,
 ) -> Steps:
-    """Ask for sums until the gradient is small; return the :class:`LinearFit`.
+    """Request sums until the gradient is small; return the :class:`LinearFit`.
 
     ``start`` and what is returned have one row for two classes, else one for each class.
     """
@@ -327,7 +326,7 @@ def logistic_steps(
 
 
 def _penalised_steps(steps, shape, alpha, fit_intercept):
-    """Pass on what a minimisation asks, and add the penalty to the answers."""
+    """Add the penalty to the values and gradients that a minimisation receives."""
     try:
         point = next(steps)
         while True:
@@ -366,7 +365,7 @@ def _newton_steps(start, alpha, fit_intercept, gradient_tol, max_iter):
                 break
             step *= 0.5
         else:
-            # Rounding leaves no descent: this is as far as double precision goes.
+            # No descent is possible in double precision.
             break
         parameters, (value, gradient, curvature) = trial, found
     return Minimum(parameters, float(value), iteration, converged)

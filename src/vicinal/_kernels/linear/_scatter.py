@@ -43,7 +43,7 @@ def column_means(X: Matrix, weights: Any) -> np.ndarray:
 
 
 def constant_columns(X: Matrix) -> np.ndarray:
-    """Tell which columns hold one value only."""
+    """Return which columns hold one value only."""
     if sp.issparse(X):
         columns = X.tocsc()
         low, high = (part.toarray() for part in (columns.min(axis=0), columns.max(axis=0)))
@@ -74,10 +74,10 @@ def class_sums(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
     total: Any = 0.0
     sums: Any = 0.0
     for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 16 * n_classes):
-        member = xp.astype(codes[rows][:, None] == kinds[None, :], xp.float64)
-        member = member * weights[rows][:, None]
-        total = total + xp.sum(member, axis=0)
-        sums = sums + member.T @ Z
+        indicators = xp.astype(codes[rows][:, None] == kinds[None, :], xp.float64)
+        indicators = indicators * weights[rows][:, None]
+        total = total + xp.sum(indicators, axis=0)
+        sums = sums + indicators.T @ Z
     return as_numpy(total), as_numpy(sums)
 
 
@@ -221,7 +221,7 @@ def block_elimination(S: np.ndarray, blocks: list[np.ndarray]) -> tuple[np.ndarr
     Returns
     -------
     W : ndarray of shape (n_features, n_features)
-        Rows of columns that the blocks before them tell entirely are zero.
+        Rows of columns that the blocks before them explain completely are zero.
     kept : ndarray of bool of shape (n_features,)
         The other rows.
     """
@@ -231,10 +231,10 @@ def block_elimination(S: np.ndarray, blocks: list[np.ndarray]) -> tuple[np.ndarr
     W = np.eye(n_features)
     kept = np.ones(n_features, dtype=bool)
     for i, block in enumerate(blocks):
-        told = block[np.diag(A)[block] <= _NO_VARIANCE]
-        kept[told] = False
-        A[told, :] = A[:, told] = 0.0
-        W[told] = 0.0
+        explained = block[np.diag(A)[block] <= _NO_VARIANCE]
+        kept[explained] = False
+        A[explained, :] = A[:, explained] = 0.0
+        W[explained] = 0.0
         live = block[kept[block]]
         if i + 1 == len(blocks) or not len(live):
             continue
@@ -258,7 +258,7 @@ def row_block_elimination(Z: np.ndarray, blocks: list[np.ndarray]) -> tuple:
     Returns
     -------
     W : sparse array of shape (n_features, n_features)
-        Rows of columns that the blocks before them tell entirely are empty.
+        Rows of columns that the blocks before them explain completely are empty.
     kept : ndarray of bool of shape (n_features,)
         The other rows.
     """
@@ -283,10 +283,10 @@ def row_block_elimination(Z: np.ndarray, blocks: list[np.ndarray]) -> tuple:
         R[:, later] -= left @ coordinates[:, later]
         B, T = np.hstack([B, gain]), np.vstack([T, coordinates])
     mixed = np.flatnonzero(kept & T.any(axis=0))
-    place = sp.csr_array(
+    selection = sp.csr_array(
         (np.ones(len(mixed)), (mixed, np.arange(len(mixed)))), shape=(n_features, len(mixed))
     )
-    W = sp.diags_array(kept.astype(np.float64)) - place @ sp.csr_array((B @ T[:, mixed]).T)
+    W = sp.diags_array(kept.astype(np.float64)) - selection @ sp.csr_array((B @ T[:, mixed]).T)
     return sp.csr_array(sp.diags_array(scale) @ W @ sp.diags_array(1.0 / scale)), kept
 
 
@@ -364,12 +364,12 @@ def _sparse_block_gram(X, weights, mean, blocks, width):
 def _pad_blocks(X: Any, blocks: list[np.ndarray], width: int) -> Any:
     """Stack the blocks of columns, narrow ones padded with zeros: (m, n, width)."""
     xp = namespace(X)
-    # A column of zeros beside the others stands for what a narrow block lacks.
-    places = np.full((len(blocks), width), X.shape[1])
+    # Narrow blocks are padded with a column of zeros.
+    columns_of = np.full((len(blocks), width), X.shape[1])
     for i, block in enumerate(blocks):
-        places[i, : len(block)] = block
+        columns_of[i, : len(block)] = block
     X = xp.concat([X, xp.zeros_like(X[:, :1])], axis=1)
-    columns = xp.asarray(places.ravel(), device=compat.device(X))
+    columns = xp.asarray(columns_of.ravel(), device=compat.device(X))
     stacked = xp.reshape(xp.take(X, columns, axis=1), (X.shape[0], len(blocks), width))
     return xp.permute_dims(stacked, (1, 0, 2))
 

@@ -2,9 +2,8 @@
 
 The same objectives as in ``_polynomials`` and ``_newton``, one batch axis in front. Neighbourhoods
 are rectangular, ``indices`` and ``weights`` of shape (n_queries, k); entries of weight zero do not
-count. NumPy arrays take this way for small tables: compiled code is three times as fast, but
-compiling it takes seconds once and loading it some tenths of a second in every process, more than
-the fits of a few hundred rows.
+count. It is also used for small NumPy tables: compiled code is three times as fast, but compiling
+it takes seconds, and loading it takes longer than the fits of a few hundred rows.
 """
 
 from collections.abc import Iterator
@@ -17,15 +16,15 @@ from vicinal._base import free_memory, is_torch, namespace, row_blocks, take_row
 from vicinal._kernels.local._workspace import Queries, n_design_columns
 
 _FLAT = 1e-14
-# Rows of a table, and multiply-adds of one call, up to which NumPy fits it in batches.
+# Largest number of rows, and of multiply-adds of a call, for batches in NumPy.
 _MAX_ROWS, _MAX_WORK = 320, 1e7
-# Numbers of one batch, so that it stays in the processor's cache.
+# Size of a batch, so that it fits the processor's cache.
 _BATCH = 1 << 16
-# Smaller penalties may leave systems singular, larger offsets overflow: compiled code knows both.
+# With smaller penalties systems may be singular, and larger offsets overflow: use compiled code.
 _LEAST_PENALTY, _LARGEST = 1e-3, 1e70
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 40
-# Largest change of a margin in the last step: in float32, and of its polish in float64.
+# Largest change of a margin in the last step, in float32 and in float64.
 _COARSE = 0.03
 _FINE = 1e-3
 _COARSE_STEPS = 20
@@ -67,7 +66,7 @@ def _with_products(offsets, weights, total):
 
 
 def _penalty(trace, alpha: float, relative: bool, p: int):
-    """Return lam of each query; one where there is nothing to fit, which leaves slopes at 0."""
+    """Return lam of each query; 1 without spread, where all slopes are 0."""
     xp = namespace(trace)
     lam = alpha * trace / p if relative else xp.full_like(trace, alpha)
     return xp.where(trace > 0.0, lam, xp.ones_like(trace))
@@ -141,7 +140,7 @@ def _ridge_path(gram, right, trace, alphas, relative, d):
 
 
 def solve_regular(A: Any, B: Any) -> Any:
-    """Solve batches of regular systems, without a word from the device about singular ones."""
+    """Solve batches of regular systems, without a check for singular ones."""
     xp = namespace(A)
     return xp.linalg.solve_ex(A, B)[0] if is_torch(A) else xp.linalg.solve(A, B)
 
@@ -178,14 +177,14 @@ def gradient_outer_product(slopes: Any, weights: Any = None) -> Any:
 def metric_step(G: Any, *, floor: float, diagonal: bool = False) -> Any:
     """Return the map U diag(w_j^(1/4) + floor w_1^(1/4)) U' of one round for G = U diag(w_j) U'.
 
-    It is scaled to squared Frobenius norm d. ``floor`` keeps every direction: one that is lost
-    cannot return. A product of zero changes nothing.
+    It is scaled to squared Frobenius norm d. ``floor`` keeps every direction, because a direction
+    that is lost cannot come back.
     """
     xp = namespace(G)
     d = G.shape[0]
     identity = _eye(d, G)
     values, vectors = xp.linalg.eigh(G * identity if diagonal else G)
-    # Rounding errors have visible fourth roots.
+    # The fourth root enlarges rounding errors.
     roots = xp.where(values > 1e-12 * values[-1], values, xp.zeros_like(values)) ** 0.25
     largest = roots[-1]
     step = (vectors * (roots + floor * largest)) @ vectors.T
@@ -207,7 +206,7 @@ def batched_least_squares(X: Any, Q: Any, indices: Any, weights: Any) -> Any:
 
 
 def is_small(queries: Queries, alphas, *, relative: bool) -> bool:
-    """Tell whether fits of degree one or two are fewer than compiling would be worth."""
+    """Return whether the fits are too few for compiled code to pay."""
     sizes = np.diff(queries.indptr)
     k, p = sizes.max(initial=0), n_design_columns(queries.X.shape[1], queries.degree)
     work = len(sizes) * k * p * (min(p, k) + 4.0)
@@ -221,15 +220,15 @@ def is_small(queries: Queries, alphas, *, relative: bool) -> bool:
 def small_equivalent_kernels(queries: Queries, alphas: np.ndarray, skip: np.ndarray, out) -> None:
     """Write l(q) of every query and penalty into ``out`` of shape (n_alphas, nnz).
 
-    ``skip`` marks queries that ask for the local constant fit only.
+    ``skip`` marks queries that need the local constant fit only.
     """
-    for some, place, inside, indices, weights in _rectangles(queries):
+    for some, entries, inside, indices, weights in _rectangles(queries):
         kernels = np.repeat((weights / weights.sum(axis=1, keepdims=True))[None], len(alphas), 0)
         fitted = np.flatnonzero(~skip[some])
         if fitted.size:
             shared = queries.X, queries.Q[some[fitted]], indices[fitted], weights[fitted], alphas
             kernels[:, fitted] = batched_ridge(*shared, relative=True, degree=queries.degree)
-        out[:, place[inside]] = kernels[:, inside]
+        out[:, entries[inside]] = kernels[:, inside]
 
 
 def small_slopes(queries: Queries, Y: np.ndarray, alpha: float, out: np.ndarray) -> None:
@@ -240,7 +239,7 @@ def small_slopes(queries: Queries, Y: np.ndarray, alpha: float, out: np.ndarray)
 
 
 def _rectangles(queries: Queries) -> Iterator[tuple]:
-    """Yield (queries, places of their entries, which are rows, row numbers, weights).
+    """Yield (queries, indices of their entries, which are rows, row numbers, weights).
 
     Neighbourhoods of about equal length come together, padded with rows of weight zero.
     """
@@ -251,11 +250,11 @@ def _rectangles(queries: Queries) -> Iterator[tuple]:
     while first < len(order):
         count = max(1, _BATCH // (int(sizes[order[first]]) * width))
         some = order[first : first + count]
-        place = queries.indptr[some, None] + np.arange(sizes[some].max())
-        inside = place < queries.indptr[some + 1, None]
-        place = np.minimum(place, queries.indptr[some + 1, None] - 1)
-        weights = np.where(inside, queries.weights[place], 0.0)
-        yield some, place, inside, queries.indices[place], weights
+        entries = queries.indptr[some, None] + np.arange(sizes[some].max())
+        inside = entries < queries.indptr[some + 1, None]
+        entries = np.minimum(entries, queries.indptr[some + 1, None] - 1)
+        weights = np.where(inside, queries.weights[entries], 0.0)
+        yield some, entries, inside, queries.indices[entries], weights
         first += count
 
 
@@ -326,9 +325,9 @@ def batched_newton(
 ) -> tuple[Any, Any]:
     """Minimise lam/2 |b|^2 + rho/2 b_0^2 + C sum w loss(y a'theta) for every query.
 
-    Float32 problems are solved in float32 until the steps are small and then polished in float64,
-    one or two steps: sums of weights that differ by many orders of magnitude cancel in the
-    gradient, and float32 alone would stop far from the minimum.
+    Float32 problems are solved in float32 until the steps are small, then with one or two steps in
+    float64: weights differ by many orders of magnitude, and float32 alone would stop far from the
+    minimum.
 
     Parameters
     ----------
@@ -400,7 +399,7 @@ def _row_span(offsets):
 
 
 def _newton(problem, theta, C, loss, tol, max_iter):
-    """Take Newton steps in lock step; neighbourhoods that are done leave once they are half."""
+    """Take Newton steps for all; converged neighbourhoods are removed once they are half of all."""
     xp = namespace(theta)
     rows = xp.arange(theta.shape[0], device=compat.device(theta))
     margins = _margins(problem, theta)
@@ -409,16 +408,16 @@ def _newton(problem, theta, C, loss, tol, max_iter):
     left: list[tuple[Any, Any, Any]] = []
     for _ in range(max_iter):
         step, slope = _newton_step(problem, theta, margins, C, loss)
-        # Those that are done stay where they are until they leave; rounding may spoil a step.
+        # Converged neighbourhoods are not changed before they are removed.
         failed = ~(xp.isfinite(slope) & (slope >= 0.0))
         step = xp.where((done | failed)[:, None], xp.zeros_like(step), step)
         slope = xp.where(failed, xp.zeros_like(slope), slope)
         change = _margins(problem, step)
         length, value = _step_length(problem, theta, value, margins, step, change, slope, C, loss)
         moved = margins + length[:, None] * change
-        settled = _is_settled(problem, margins, moved, length, loss, tol)
+        converged_now = _has_converged(problem, margins, moved, length, loss, tol)
         theta, margins = theta + length[:, None] * step, moved
-        done = done | (settled & ~failed)
+        done = done | (converged_now & ~failed)
         n_pending = int(xp.sum(xp.astype(~done, xp.int64)))
         if n_pending == 0:
             break
@@ -468,7 +467,7 @@ def _objective(problem, theta, margins, C, loss):
 
 
 def _newton_step(problem, theta, margins, C, loss):
-    """Return the step that solves H step = - gradient, and the fall that it promises."""
+    """Return the step that solves H step = - gradient, and the decrease that it predicts."""
     xp = namespace(theta)
     X, y, weights, lam, rho = problem
     pull, curvature = _loss_terms(margins, loss)
@@ -497,7 +496,7 @@ def solve_positive(H: Any, right: Any) -> Any:
     """Solve batches of positive definite systems of any scale, shape (n, p, p) and (n, p, m)."""
     xp = namespace(H)
     scale = xp.sqrt(xp.linalg.diagonal(H))
-    # A class that no active row constrains leaves the intercept to its tiny penalty, or none.
+    # Without active rows of a class only a tiny penalty, or none, determines the intercept.
     scale = 1.0 / xp.where(scale > 0.0, scale, xp.full_like(scale, float("inf")))
     ridge = 10.0 * float(xp.finfo(H.dtype).eps) * H.shape[1]
     H = H * scale[:, :, None] * scale[:, None, :] + ridge * _eye(H.shape[1], H)
@@ -508,7 +507,7 @@ def solve_positive(H: Any, right: Any) -> Any:
 def _step_length(problem, theta, value, margins, step, change, slope, C, loss):
     """Return step lengths at which the objective falls enough, and its values there.
 
-    Steps are halved until then; rounding may hide a fall that is very small.
+    Steps are halved until then; a decrease below rounding is accepted.
     """
     xp = namespace(theta)
     length = xp.ones_like(value)
@@ -523,8 +522,8 @@ def _step_length(problem, theta, value, margins, step, change, slope, C, loss):
     return length, found
 
 
-def _is_settled(problem, margins, moved, length, loss, tol):
-    """Tell which neighbourhoods have come to their minimum with this step."""
+def _has_converged(problem, margins, moved, length, loss, tol):
+    """Return which neighbourhoods have converged with this step."""
     xp = namespace(margins)
     counts = problem.weights > 0.0
     still = xp.abs(moved - margins) <= tol
@@ -556,16 +555,16 @@ def batched_classifiers(
     pairs = xp.nonzero(present & ((n_present > 2) | (first & (n_present == 2))))
     shared = rows, labels, Q, indices, weights, rho, objective
     theta, n_failed = _fit_pairs(*shared, alpha, relative, pairs)
-    place = pairs[0] * n_classes + pairs[1]
+    position = pairs[0] * n_classes + pairs[1]
     scores = xp.reshape(xp.where(present, alone, -alone), (-1,))
-    scores = xp.reshape(put_rows(scores, place, theta[:, -1]), present.shape)
+    scores = xp.reshape(put_rows(scores, position, theta[:, -1]), present.shape)
     mirrored = (n_present == 2) & present & ~first
     scores = xp.where(mirrored, -_only(first, scores), scores)
     if not want_slopes:
         return scores, None, n_failed
     shape = (Q.shape[0], n_classes, Q.shape[1])
     slopes = xp.zeros((shape[0] * shape[1], shape[2]), dtype=Q.dtype, device=compat.device(Q))
-    slopes = xp.reshape(put_rows(slopes, place, theta[:, :-1]), shape)
+    slopes = xp.reshape(put_rows(slopes, position, theta[:, :-1]), shape)
     negative = -_only(first[:, :, None], slopes)
     return scores, xp.where(mirrored[:, :, None], negative, slopes), n_failed
 
@@ -575,7 +574,7 @@ def _fit_pairs(X, labels, Q, indices, weights, rho, objective, alpha, relative, 
     xp = namespace(Q)
     queries, classes = pairs
     k, d = indices.shape[1], Q.shape[1]
-    # Offsets and their weighted copy in both precisions, the row-wise terms, and the systems.
+    # Memory: offsets and their weighted copy in both precisions, terms per row, and the systems.
     p = min(k, d) + 1
     cost = 24 * k * d + 24 * k * p + 150 * k + 40 * p * p
     parts, n_failed = [xp.zeros((0, d + 1), dtype=Q.dtype, device=compat.device(Q))], 0
@@ -615,7 +614,7 @@ def _relative_penalty(offsets, weights, alpha: float):
     centred = offsets - mean[:, None, :]
     trace = xp.sum(weights * xp.sum(centred * centred, axis=2), axis=1)
     size = trace + total * xp.sum(mean * mean, axis=1)
-    # Without spread the slopes are immaterial; any penalty keeps the system regular.
+    # Without spread any penalty makes the system regular.
     return xp.where(trace > 1e-12 * size, alpha * trace / offsets.shape[2], total)
 
 
@@ -641,6 +640,6 @@ def other_rows(rows: Any, n: int) -> Any:
     everyone = xp.arange(n, dtype=rows.dtype, device=compat.device(rows))
     if rows.shape[0] == 0:
         return everyone
-    place = xp.searchsorted(rows, everyone)
-    place = xp.minimum(place, xp.full_like(place, rows.shape[0] - 1))
-    return everyone[xp.take(rows, place) != everyone]
+    position = xp.searchsorted(rows, everyone)
+    position = xp.minimum(position, xp.full_like(position, rows.shape[0] - 1))
+    return everyone[xp.take(rows, position) != everyone]

@@ -1,7 +1,5 @@
 """Local classifiers of a block of queries, and the exact gradient of their scores.
 
-Score of a local classifier and its exact gradient with respect to the query.
-
 Around q, with a_i = (x_i - q, 1), the local model minimises
 
     lam(q) / 2 |b|^2 + rho(q) / 2 b_0^2 + C sum_i w_i(q) loss(y_i, a_i'theta),     F(q) = b_0.
@@ -12,9 +10,9 @@ intercept jointly gives, with H z = (0, .., 0, 1) for the Hessian H of the objec
     grad F = b - rho (z_0 b + F z_b) + sum_i c_i grad w_i,
     c_i = -C loss'_i (a_i'z) - (b'z_b) dlam/dw_i - F z_0 drho/dw_i,
 
-which is the joint form of Brown and Benton's equation (6) with every dependence on q in it: c_i is
-the derivative of the score with respect to the weight of row i. Their equations (7) and (8) treat b
-and the intercept apart and lose the cross block of H.
+which is Brown and Benton's equation (6) with every dependence on q: c_i is the derivative of the
+score with respect to the weight of row i. Their equations (7) and (8) treat b and the intercept
+separately and omit the cross block of H.
 """
 
 import numpy as np
@@ -57,7 +55,7 @@ _SHIFT = 1e-13
 @inner_jit
 def pull_through_weights(motion, t, start, rows, c, out):
     """Add ``sum_i c_i grad w_i`` to ``out``."""
-    P, place, extra = motion.P, motion.places[t], motion.extra[t]
+    P, query, extra = motion.P, motion.queries[t], motion.extra[t]
     shared = 0.0
     for i in range(rows.shape[0]):
         shared += c[i] * motion.common[start + i]
@@ -65,7 +63,7 @@ def pull_through_weights(motion, t, start, rows, c, out):
         if pull != 0.0:
             row = P[rows[i]]
             for a in range(out.shape[0]):
-                out[a] += pull * (row[a] - place[a])
+                out[a] += pull * (row[a] - query[a])
     if shared != 0.0:
         for a in range(out.shape[0]):
             out[a] += shared * extra[a]
@@ -88,7 +86,7 @@ def one_class_slope(score, total, rho, objective):
 def _squared_fit(fit, work):
     """Fit ridge to one target column; write theta, z and residuals; return the score at the query.
 
-    Where rows are as many as columns, the design stands about their mean: H z = (-m, 1).
+    With at least as many rows as columns the design is centred at their mean: H z = (-m, 1).
     """
     A, B, H, L, m, z, theta = work.A, work.B, work.H, work.L, work.m, work.z, work.theta
     y, w, k, p = work.y, fit.weights, fit.k, fit.p
@@ -207,7 +205,7 @@ def local_classifiers(
     _fit_all(queries, codes, objective, work, joint, motion, out)
 
 
-# Arguments that are None take their branches with them when this is compiled.
+# Branches for arguments that are None are removed when this is compiled.
 @outer_jit
 def _fit_all(queries, codes, objective, work, joint, motion, out):
     indptr, indices, weights = queries.indptr, queries.indices, queries.weights
@@ -294,7 +292,7 @@ def _lay_out(queries, t, rows, w, objective, work):
     if queries.degree > 0 and lam < np.inf and not (objective.relative and lam == 0.0):
         p = design_columns(columns, k, work)
     if objective.loss == SQUARED and columns <= k:
-        # About the mean, slopes and level separate, however far away the query is.
+        # Centred at the mean, slopes and intercept are independent, also for queries far away.
         for a in range(p):
             for i in range(k):
                 work.A[a, i] -= work.m[a]
@@ -317,7 +315,7 @@ def _negate(source, target):
 
 @inline_jit
 def _mirror(t, first, c, out):
-    """Give the second of two classes the opposite of the first."""
+    """Write the negative of the first of two classes as the second."""
     out.scores[t, c] = -out.scores[t, first]
     _negate(out.slopes[t, first], out.slopes[t, c])
 
@@ -326,8 +324,8 @@ def _mirror(t, first, c, out):
 def _write_joint(t, fit, work, joint, out):
     """Write the scores and slopes of the classes that have rows; the others keep -inf and 0."""
     for c in range(out.scores.shape[1]):
-        place = work.counts[c]
-        if place >= 0:
-            out.scores[t, c] = joint.theta[place, fit.p]
+        index = work.counts[c]
+        if index >= 0:
+            out.scores[t, c] = joint.theta[index, fit.p]
             if fit.p > 0:
-                write_slopes(joint.theta[place], fit, work, out.slopes[t, c])
+                write_slopes(joint.theta[index], fit, work, out.slopes[t, c])

@@ -1,7 +1,5 @@
 """Local logistic, squared-hinge and multinomial classifiers by Newton's method.
 
-Local squared-hinge and logistic classifiers: Newton's method on every neighbourhood.
-
 Around a query q, with a_i = (x_i - q, 1), labels y_i = +1 or -1 and theta = (b, b_0), minimise
 
     lam / 2 |b|^2 + rho / 2 b_0^2 + C sum_i w_i loss(y_i a_i'theta),
@@ -11,17 +9,14 @@ loss(z) = max(0, 1 - z)^2 / 2 (squared hinge) or log(1 + exp(-z)) (logistic). Th
 With more columns than rows the rows are first written in an orthonormal basis of their own span (a
 pivoted Cholesky factor of their Gram matrix), which changes neither objective nor scores.
 
-Local multinomial logistic regression: Newton's method on every neighbourhood.
-
-Around a query q, with a_i = (x_i - q, 1) and one theta_c = (b_c, b_c0) for each class that the
-neighbourhood holds, minimise
+Multinomial logistic regression, with one theta_c = (b_c, b_c0) for each class in the neighbourhood,
+minimises
 
     lam / 2 sum_c |b_c|^2 + C sum_i w_i [ log sum_c exp(a_i'theta_c) - a_i'theta_(y_i) ].
 
-The intercepts are free; started at zero they keep the sum zero, because every step does. Newton
-systems are solved by conjugate gradients through products with the Hessian, which is never formed.
-With two classes the model is the binary one, whose penalty is on the single difference: the two
-scores are then half of it and its negative, so that their softmax is the probability always.
+The intercepts are free; they start at zero and keep the sum zero. Newton systems are solved by
+conjugate gradients through products with the Hessian. With two classes the model is the binary one,
+whose penalty is on the difference of the two scores; each score is then half of it or its negative.
 """
 
 from typing import Any, NamedTuple
@@ -46,7 +41,7 @@ _ARMIJO = 1e-4
 def pivoted_factor(R, k, d, K, F, pivots, rest):
     """Factor ``R R' = F F'`` by pivoted Cholesky; return the rank (``F`` has shape (k, rank)).
 
-    ``rest`` holds what is left of the diagonal, -1 for rows already chosen.
+    ``rest`` holds the remaining diagonal, -1 for rows already chosen.
     """
     gram_lower(R, k, d, K)
     largest = 0.0
@@ -214,16 +209,16 @@ def _same_active(f, new, y, k):
 
 @inline_jit
 def enough_decrease(value, candidate, length, slope):
-    """Tell whether a step has lowered the objective by its share of what the slope promised."""
+    """Return whether a step has lowered the objective enough (Armijo rule)."""
     if candidate <= value - _ARMIJO * length * slope:
         return True
-    # Rounding of the objective hides a decrease that small: the step is accepted.
+    # A decrease below the rounding of the objective is accepted.
     return candidate <= value + 1e-14 * abs(value) and slope <= 1e-13 * abs(value)
 
 
 @inline_jit
 def _direction(p, work):
-    """Solve for the Newton step; return the decrease it promises, and the shift that H needed."""
+    """Solve for the Newton step; return the predicted decrease, and the shift of H."""
     L, g, step = work.L, work.g, work.step
     shift = shifted_cholesky(work.H, p + 1, 1e-10, L)
     for a in range(p + 1):
@@ -298,7 +293,7 @@ class Joint(NamedTuple):
     step: Any
     rest: Any  # conjugate gradients: residual, direction, Hessian times direction
     way: Any
-    bent: Any
+    product: Any
 
 
 def joint_workspace(k: int, p: int, m: int) -> Joint:
@@ -391,7 +386,7 @@ def _gradient(A, fit, C, m, joint):
 
 @inner_jit
 def _curve(A, fit, C, m, joint):
-    """Write the product of the Hessian with ``way`` to ``bent``."""
+    """Write the product of the Hessian with ``way`` to ``product``."""
     P, r = joint.P, joint.r
     _products(A, joint.way, fit, m, r)
     for i in range(fit.k):
@@ -400,7 +395,7 @@ def _curve(A, fit, C, m, joint):
             mean += P[c, i] * r[c, i]
         for c in range(m):
             r[c, i] = C * fit.weights[i] * P[c, i] * (r[c, i] - mean)
-    _pull(A, r, joint.way, fit, m, joint.bent)
+    _pull(A, r, joint.way, fit, m, joint.product)
 
 
 @inner_jit
@@ -415,7 +410,7 @@ def _dot(U, V, p, m):
 @inner_jit
 def _newton_step(A, fit, C, m, accuracy, joint):
     """Solve H step = -g by conjugate gradients to a relative ``accuracy``."""
-    g, step, rest, way, bent = joint.g, joint.step, joint.rest, joint.way, joint.bent
+    g, step, rest, way, product = joint.g, joint.step, joint.rest, joint.way, joint.product
     p = fit.p
     for c in range(m):
         for a in range(p + 1):
@@ -428,14 +423,14 @@ def _newton_step(A, fit, C, m, accuracy, joint):
         if size <= target:
             break
         _curve(A, fit, C, m, joint)
-        curvature = _dot(way, bent, p, m)
+        curvature = _dot(way, product, p, m)
         if not curvature > 0.0:
             break
         length = size / curvature
         for c in range(m):
             for a in range(p + 1):
                 step[c, a] += length * way[c, a]
-                rest[c, a] -= length * bent[c, a]
+                rest[c, a] -= length * product[c, a]
         before = size
         size = _dot(rest, rest, p, m)
         for c in range(m):
@@ -504,7 +499,7 @@ def _binary_fit(fit, objective, work, joint):
 @inner_jit
 def multinomial_fit(rows, codes, fit, objective, work, joint):
     """Fit the classes that have rows together, in their order; return whether it converged."""
-    # A class's place among those present takes the place of its count.
+    # Replace the count of each class by its index among those present.
     counts = work.counts
     m = 0
     for c in range(counts.shape[0]):

@@ -1,6 +1,6 @@
-"""Local polynomials: ridge by Cholesky, least squares by QR, and both on a line of sorted points.
+"""Local polynomials: ridge by Cholesky, least squares by QR, and both on sorted points of a line.
 
-Weighted local ridge regression: equivalent kernels and slopes, one small system per query.
+Ridge regression, one small system per query:
 
 With s = sum_i w_i, m = sum_i w_i (x_i - q) / s and V = sum_i w_i (x_i - q - m)(x_i - q - m)',
 
@@ -10,20 +10,18 @@ the ridge fit around q with a free intercept. One system serves every output col
 l(q) do not depend on y. With p > k columns the k x k form (Z Z' + lam I) v = Z m, Z = W^(1/2)
 (X - q - m), gives w_i^(1/2) v_i in place of w_i (x_i - q - m)'u.
 
-A column that is the same in all neighbours has no part in V, so that u there meets a factor zero:
-such columns, most of those that stand for words, are left out of the system.
+Columns that are constant among the neighbours (often indicators of categories) do not matter and
+are removed from the system.
 
-Local polynomials without penalty: Householder QR of the weighted design, never its square.
+Polynomials without penalty by Householder QR of the weighted design: the design of a query has rows
+w_i^(1/2) (1, x_i - q, products). With W^(1/2) D = Q R the prediction at q is the first coefficient
+and its equivalent kernel is l = W^(1/2) Q R^-T e_1.
 
-The design of a query has rows w_i^(1/2) (1, x_i - q, products). With W^(1/2) D = Q R the prediction
-at q is the first coefficient and its equivalent kernel is l = W^(1/2) Q R^-T e_1.
-
-Tricube local polynomials in one dimension: windows of sorted points instead of a search.
-
-The neighbours of a query are a window of the sorted points, so a fit is one pass over consecutive
-memory. With z_i = (x_i - q) / h, w_i = f_i K(|z_i|) and moments S_j = sum_i w_i z_i^j the
-equivalent kernel is l_i = w_i (c_0 + c_1 z_i + c_2 z_i^2), where c is the first column of the
-inverse of the moment matrix (S_{a+b}); moments of z within [-1, 1] are well scaled.
+Tricube polynomials in one dimension: the neighbours of a query are a window of the sorted points,
+so a fit is one pass over consecutive memory. With z_i = (x_i - q) / h, w_i = f_i K(|z_i|) and
+moments S_j = sum_i w_i z_i^j the equivalent kernel is l_i = w_i (c_0 + c_1 z_i + c_2 z_i^2), where
+c is the first column of the inverse of the moment matrix (S_{a+b}); moments of z within [-1, 1] are
+well scaled.
 """
 
 from typing import Any, NamedTuple
@@ -41,7 +39,7 @@ from vicinal._kernels.local._workspace import (
     total_weight,
 )
 
-# Rows have no spread around their weighted mean below this share of their own size.
+# Spread around the weighted mean, relative to the size of the rows, that counts as none.
 _FLAT = 1e-14
 
 
@@ -106,7 +104,7 @@ def _center(w, total, work):
 def _system(queries, t, rows, w, work):
     """Form the Gram matrix of one neighbourhood; return (unit, trace of V, columns, order).
 
-    Rows, V and what follows are in that unit.
+    Rows and V are in that unit.
     """
     k, p = rows.shape[0], work.R.shape[1]
     unit = gather(queries, t, rows, w, work.R)
@@ -148,8 +146,8 @@ def _subtract_tilt(n_columns, work, out):
 def ridge_equivalent_kernels(queries, alphas, relative, skip, out, solved):
     """Write l(q) of every query and penalty into ``out`` of shape (n_alphas, nnz).
 
-    The weights given must be positive. ``skip[t]`` asks for the local constant fit only.
-    ``solved[t]`` turns False where the system is singular to working precision; ``out`` then holds
+    The weights given must be positive. ``skip[t]`` selects the local constant fit.
+    ``solved[t]`` becomes False where the system is singular in working precision; ``out`` is then
     the local constant fit.
     """
     indptr, indices, weights = queries.indptr, queries.indices, queries.weights
@@ -237,8 +235,7 @@ def ridge_slopes(queries, Y, alpha, relative, out, solved):
                 out[t, c, a] /= unit
 
 
-# Columns whose part outside the span of earlier ones is smaller than this share are left to the
-# pseudo-inverse, which decides by singular values.
+# Columns whose part outside the span of earlier ones is below this share use the pseudo-inverse.
 _DEPENDENT = 1e-9
 # Singular values below this share of the largest are dropped (Cleveland and Grosse 1991).
 PSEUDO_INVERSE_CUTOFF = 1e-12
@@ -306,7 +303,7 @@ def _reflect(A, j, k, v):
 def _factor(queries, t, rows, weights, work):
     """Factor the design of one query; return its number of columns and its unit.
 
-    The number is 0 where rank is missing.
+    The number is 0 for a rank-deficient design.
     """
     R, A = work.R, work.A
     k = rows.shape[0]
@@ -360,7 +357,7 @@ def _write_slope(p, y, rows, weights, work, out):
 
 @fast_jit
 def polynomial_equivalent_kernels(queries, out, solved):
-    """Write l(q) of every query into ``out``; ``solved[t]`` turns False where rank is missing."""
+    """Write l(q) of every query into ``out``; ``solved[t]`` is False if rank-deficient."""
     indptr, indices, weights = queries.indptr, queries.indices, queries.weights
     work = _allocate_polynomial(queries)
     for t in range(indptr.shape[0] - 1):
@@ -415,8 +412,8 @@ def pseudo_inverse_fit(
 ) -> np.ndarray:
     """Return the rows that map y to (prediction, slopes) of the minimum-norm weighted fit.
 
-    Slopes are taken around the weighted mean, so that the intercept is never shrunk: a column
-    without spread gets slope 0 and the prediction is then the weighted mean. ``penalty`` is an
+    Rows are centred at the weighted mean, so the intercept is not shrunk. A column without spread
+    has slope 0. ``penalty`` is an
     absolute ridge term. Shape (1 + n_features, k).
     """
     D = design_matrix(offsets, weights, degree)[:, 1:]
@@ -434,7 +431,7 @@ def pseudo_inverse_fit(
     return np.vstack([prediction[None, :], slopes[: offsets.shape[1]]])
 
 
-# A moment matrix is left to QR when a pivot falls below this share of its diagonal entry.
+# QR is used when a pivot of the moment matrix is below this share of its diagonal entry.
 _PIVOT = 1e-8
 
 
@@ -455,7 +452,7 @@ def _window(x, q, k):
 def _add_moments(x, y, f, q, inverse, degree, S, T):
     """Add moments of tricube weights and of weighted targets over points within the bandwidth.
 
-    Free of branches, so that it runs in vector registers: some 15 instructions a point.
+    Without branches, so that it is vectorised.
     """
     s0 = s1 = s2 = s3 = s4 = t0 = t1 = t2 = 0.0
     if degree == 2:
@@ -576,7 +573,7 @@ class LinePoints(NamedTuple):
 
 
 class LineWindow(NamedTuple):
-    """How a window is placed and weighted.
+    """Size and weights of a window.
 
     ``k`` neighbours; the (k+1)-th gives the bandwidth if ``beyond``, else the k-th; ``stretch``
     multiplies it; weights follow LOESS's guards at 0.001 and 0.999 if ``guarded``; polynomials of
@@ -591,11 +588,11 @@ class LineWindow(NamedTuple):
 
 
 class LineFits(NamedTuple):
-    """What is written.
+    """Results of the fits at a block of queries.
 
     Predictions and derivatives (n_queries, n_outputs), the squared norms |l(q)|^2 of the equivalent
-    kernels (n_queries,), and ``solved``, which turns False where the moments do not determine the
-    fit (or the bandwidth is 0).
+    kernels (n_queries,), and ``solved``, False where the moments do not determine the fit or
+    the bandwidth is 0.
     """
 
     values: Any
@@ -623,7 +620,7 @@ def smooth_line(points, Q, window, want_norms, out):
         if not h > 0.0:
             solved[t] = False
             continue
-        # Points at the bandwidth carry no weight, so ties with the edge may stay outside.
+        # Points at the bandwidth have weight zero, so ties at the edge may be ignored.
         inverse = 1.0 / h
         near = far = start
         if guarded:

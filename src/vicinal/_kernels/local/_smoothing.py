@@ -1,20 +1,16 @@
 """Smoothing kernels, weighted sums over neighbourhoods, forest weights and density ridges.
 
-Neighbours by forest: rows that share leaves with a query, and how much.
-
-A forest predicts a weighted mean of training targets. With c_it the number of times row i was drawn
-for tree t and L_t(q) the leaf of q,
+Forest weights: a forest predicts a weighted mean of training targets. With c_it the number of times
+that tree t sampled row i and L_t(q) the leaf of q,
 
     w_i(q) = mean_t  c_it 1{i in L_t(q)} / sum_j c_jt 1{j in L_t(q)},
 
-the adaptive nearest neighbours of Lin and Jeon (2006). A training row that is left out sees only
-the trees that were grown without it.
+the adaptive nearest neighbours of Lin and Jeon (2006). A training row that is left out uses
+only the trees that were grown without it.
 
-Ridges of a Gaussian kernel density: subspace-constrained mean shift.
-
-With p(x) = sum_i s_i exp(-|x - x_i|^2 / 2 h^2) and w_i its terms scaled to sum one, the mean shift
-is s(x) = sum_i w_i x_i - x and the scatter around the mean C(x) = sum_i w_i (x_i - x)(x_i - x)' -
-s s'; then
+Ridges of a Gaussian kernel density by subspace-constrained mean shift: with p(x) = sum_i s_i
+exp(-|x - x_i|^2 / 2 h^2) and w_i its terms scaled to sum one, the mean shift is s(x) = sum_i w_i
+x_i - x and the scatter around the mean C(x) = sum_i w_i (x_i - x)(x_i - x)' - s s'; then
 
     grad log p = s / h^2,      Hess log p = (C / h^2 - I) / h^2.
 
@@ -31,9 +27,9 @@ from scipy import sparse
 from vicinal._base import namespace, row_blocks
 from vicinal._kernels._jit import fast_jit, jit
 
-# A Gaussian never reaches zero: rows whose weight is below this share of the largest are left out.
+# Rows whose Gaussian weight is below this share of the largest are ignored.
 GAUSSIAN_CUTOFF = 1e-8
-# Rounding allowance when a total weight is compared with the number of neighbours asked for.
+# Rounding allowance when a total weight is compared with the required number of neighbours.
 _COUNT_TOLERANCE = 1e-9
 
 
@@ -90,14 +86,14 @@ def kernel_values(u: Any, kernel: str | Callable) -> Any:
 
 
 def vanishes_at_one(kernel: str | Callable) -> bool:
-    """Tell whether K(1) = 0, so that rows at the bandwidth itself carry no weight."""
+    """Return whether K(1) = 0, so that rows at the bandwidth itself have no weight."""
     if callable(kernel):
         return bool(_call_user_kernel(kernel, np.ones(1))[0] == 0.0)
     return kernel not in ("uniform", "gaussian")
 
 
 def nearest_scale(kernel: str | Callable) -> float:
-    """Return the scaled distance at which the k-th neighbour sits: 2 for a Gaussian, else 1."""
+    """Return the scaled distance of the k-th neighbour: 2 for a Gaussian, else 1."""
     return 2.0 if kernel == "gaussian" else 1.0
 
 
@@ -160,7 +156,7 @@ def robustness_weights(residuals: np.ndarray, sample_weight: np.ndarray | None) 
 
 
 def _median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Median of values repeated as often as their weights say (mean of the middle two at a tie)."""
+    """Weighted median (mean of the middle two at a tie)."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     half = 0.5 * total[-1]
@@ -192,7 +188,7 @@ def kernel_slopes(u: np.ndarray, kernel: str | Callable) -> np.ndarray:
 def smooth_targets(indptr, indices, smoother, Y) -> np.ndarray:
     """Return sum_i l_i(q) Y_i of every query, shape (n_queries, n_outputs).
 
-    Of several smoothers (n_smoothers, nnz) one below another: the pattern is read once.
+    Several smoothers (n_smoothers, nnz) give shape (n_smoothers, n_queries, n_outputs).
     """
     shape = (len(indptr) - 1, len(Y))
     matrix = sparse.csr_matrix((np.empty(len(indices)), indices, indptr), shape=shape)
@@ -207,15 +203,15 @@ def smooth_targets(indptr, indices, smoother, Y) -> np.ndarray:
 def smooth_classes(indptr, indices, smoother, codes, n_classes: int) -> np.ndarray:
     """Return sum_i l_i(q) 1{y_i = c}, the fit to indicator columns, without forming them."""
     n_queries = len(indptr) - 1
-    place = np.repeat(np.arange(n_queries) * n_classes, np.diff(indptr)) + codes[indices]
-    sums = np.bincount(place, smoother, minlength=n_queries * n_classes)
+    entry = np.repeat(np.arange(n_queries) * n_classes, np.diff(indptr)) + codes[indices]
+    sums = np.bincount(entry, smoother, minlength=n_queries * n_classes)
     return sums.reshape(n_queries, n_classes)
 
 
 def is_pure(indptr, indices, codes) -> np.ndarray:
-    """Mark the queries whose neighbours all belong to one class: their answer needs no fit."""
+    """Return which queries have neighbours of one class only."""
     differs = np.diff(codes[indices], prepend=0) != 0
-    differs[indptr[:-1][indptr[:-1] < len(indices)]] = False  # no neighbour stands before the first
+    differs[indptr[:-1][indptr[:-1] < len(indices)]] = False  # first neighbours
     changes = np.concatenate([[0], np.cumsum(differs)])
     return changes[indptr[1:]] == changes[indptr[:-1]]
 
@@ -224,7 +220,7 @@ def is_pure(indptr, indices, codes) -> np.ndarray:
 def blend_values(indptr, indices, weights, Q, origins, values, slopes, out):
     """Write sum_j v_j (a_j + B_j (q - o_j)) / sum_j v_j for every query, (n_queries, n_outputs).
 
-    The models that speak for query t are ``indices[indptr[t]:indptr[t + 1]]``, with weights v_j;
+    The models of query t are ``indices[indptr[t]:indptr[t + 1]]``, with weights v_j;
     ``values`` holds a_j (n_models, n_outputs), ``slopes`` B_j (n_models, n_outputs, d).
     """
     d = Q.shape[1]
@@ -265,48 +261,48 @@ def blend_slopes(indptr, indices, weights, slopes, out):
 
 
 def leaf_shares(
-    start, members, counts, totals, n_samples: int, leaves: np.ndarray | None = None
+    start, rows, counts, totals, n_samples: int, leaves: np.ndarray | None = None
 ) -> sparse.csr_matrix:
     """Return the share of every row in every leaf, shape (n_leaves, n_samples).
 
     Parameters
     ----------
-    start, members, counts : ndarray
-        Rows of each leaf as compressed rows, with the number of times each was drawn.
+    start, rows, counts : ndarray
+        Rows of each leaf as compressed rows, with the number of times each was sampled.
     totals : ndarray of shape (n_leaves,)
         Sum of the counts of each leaf.
     n_samples : int
         Number of training rows.
     leaves : ndarray of int, default=None
-        Leaves that are asked about, ``None`` for all.
+        Leaves to return; ``None`` for all.
     """
     if leaves is not None:
         first, sizes = start[leaves], start[leaves + 1] - start[leaves]
         start = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.repeat(first - start[:-1], sizes) + np.arange(start[-1])
-        members, counts, totals = members[entries], counts[entries], totals[leaves]
+        rows, counts, totals = rows[entries], counts[entries], totals[leaves]
     shares = counts / np.repeat(totals, np.diff(start))
-    return sparse.csr_matrix((shares, members, start), shape=(len(totals), n_samples))
+    return sparse.csr_matrix((shares, rows, start), shape=(len(totals), n_samples))
 
 
-def shared_leaves(leaves, out_of_bag, shares: sparse.csr_matrix, max_size: int):
+def shared_leaves(leaves, use_tree, shares: sparse.csr_matrix, max_size: int):
     """Return the neighbourhoods of queries as compressed rows (indptr, indices, weights).
 
     Parameters
     ----------
     leaves : ndarray of int64 of shape (n_queries, n_trees)
         Leaf of each query in each tree, as numbered in ``shares``.
-    out_of_bag : ndarray of bool of shape (n_queries, n_trees) or None
-        Trees that a left-out row may ask; ``None`` where all are asked.
+    use_tree : ndarray of bool of shape (n_queries, n_trees) or None
+        Trees to use for each query; ``None`` uses all.
     shares : CSR matrix of shape (n_leaves, n_samples)
-        What :func:`leaf_shares` returns.
+        Result of :func:`leaf_shares`.
     max_size : int
-        Only so many rows of largest weight are kept, the first ones of equal weight.
+        Largest number of rows, by weight and then by row number.
     """
     n_queries, n_trees = leaves.shape
-    asked = np.full(n_queries, n_trees) if out_of_bag is None else out_of_bag.sum(axis=1)
-    visited = leaves.ravel() if out_of_bag is None else leaves[out_of_bag]
-    starts = np.concatenate([[0], np.cumsum(asked)])
+    n_used = np.full(n_queries, n_trees) if use_tree is None else use_tree.sum(axis=1)
+    visited = leaves.ravel() if use_tree is None else leaves[use_tree]
+    starts = np.concatenate([[0], np.cumsum(n_used)])
     shape = (n_queries, shares.shape[0])
     found = sparse.csr_matrix((np.ones(len(visited)), visited, starts), shape=shape) @ shares
     sizes = np.diff(found.indptr)
@@ -315,7 +311,7 @@ def shared_leaves(leaves, out_of_bag, shares: sparse.csr_matrix, max_size: int):
         own = slice(found.indptr[q], found.indptr[q + 1])
         kept[own] = _heaviest(found.data[own], found.indices[own], max_size)
     indptr = np.concatenate([[0], np.cumsum(np.minimum(sizes, max_size))])
-    weights = (found.data / np.repeat(asked, sizes))[kept]
+    weights = (found.data / np.repeat(n_used, sizes))[kept]
     nearest = sparse.csr_matrix((weights, found.indices[kept], indptr), shape=found.shape)
     # In the order of the rows, so that sums do not depend on the order of the trees.
     nearest.sort_indices()

@@ -156,12 +156,12 @@ class FitObjective(NamedTuple):
 class Motion(NamedTuple):
     """How weights move with the query: grad w_i = radial_i (x_i - q) + common_i extra(q).
 
-    ``P`` and ``places`` are rows and queries in the columns that give distances. What the motion
+    ``P`` and ``queries`` are rows and queries in the columns that give distances. What the motion
     adds to the gradients is written to ``pulls``, shape (n_queries, n_classes, columns of P).
     """
 
     P: Any
-    places: Any
+    queries: Any
     radial: Any
     common: Any
     extra: Any
@@ -207,7 +207,7 @@ class Workspace(NamedTuple):
     new: Any
     step: Any
     theta: Any
-    z: Any  # answer of the coefficients to a unit force on the score
+    z: Any  # derivative of the coefficients by a unit force on the score
     y: Any
     c: Any  # derivatives of the score by the weights
     counts: Any

@@ -17,8 +17,8 @@ derivative with respect to a distance D_j is -s_j (r . y_j - r . p), and through
 it reaches both ends. At distance zero there is no direction; zero is taken.
 
 Rows of an epoch come in a random order; a step takes a window of it, whose first rows are the batch
-and all of whose rows vote. The order is drawn on the host, so that every array library sees the
-same numbers.
+and all of whose rows vote. The order is generated on the host, so that it is the same for every
+array library.
 """
 
 from dataclasses import dataclass
@@ -141,7 +141,7 @@ def count(shapes: dict[str, tuple[int, ...]]) -> int:
 def initial_net(
     shape: NetShape, frequency_scale: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the parameters and the statistics of one net: uniform in one over root of the inputs."""
+    """Return random parameters and the statistics of one network."""
     shapes = shape.parameters()
     flat = np.zeros((1, count(shapes)))
     named = views(flat, shapes)
@@ -348,7 +348,7 @@ class AdamMoments:
 
 
 def zero_moments(nets: Nets) -> AdamMoments:
-    """Return moments of zero beside the parameters."""
+    """Return moments of zero."""
     xp = namespace(nets.flat)
     return AdamMoments(*(xp.zeros_like(nets.flat) for _ in range(3)))
 
@@ -369,7 +369,7 @@ def training_step(
     """Take one step of all nets and return the loss of each before it.
 
     X (n, d), Y (n, c) and weights (n,) are shared; each net has its own window of rows
-    (n_nets, n_window), the first ``batch_size`` of which are answered.
+    (n_nets, n_window), the first ``batch_size`` of which are predicted.
     """
     xp = namespace(X)
     rows, values, w = take_rows(X, window), take_rows(Y, window), take_rows(weights, window)
@@ -396,9 +396,9 @@ def held_out_loss(
     phi, _ = forward(nets.P, nets.S, take_rows(X, both), training=False)
     k = queries.shape[1]
     D = distances(phi[:, :k], phi[:, k:])
-    answers = xp.matmul(shares(D, xp.log(take_rows(weights, voters))), take_rows(Y, voters))
+    predictions = xp.matmul(shares(D, xp.log(take_rows(weights, voters))), take_rows(Y, voters))
     targets, w = take_rows(Y, queries), take_rows(weights, queries)
-    return loss_of_votes(answers, targets, w, classes=classes)[0]
+    return loss_of_votes(predictions, targets, w, classes=classes)[0]
 
 
 def epoch_windows(

@@ -1,4 +1,4 @@
-r"""Kernel ridge with a free intercept, its exact leave-one-out answers, and its slopes.
+r"""Kernel ridge with a free intercept, its exact leave-one-out predictions, and its slopes.
 
 With the kernel matrix K, weights W and penalty a, the dual coefficients solve
 ``(K + a W^-1) c + 1 b = y`` under ``1'c = 0``, so ``c = P y`` with ``P = G - G11'G / 1'G1`` and
@@ -25,9 +25,9 @@ class KernelRidge:
     dual_coef : ndarray of shape (n_samples, n_outputs)
         Coefficients of the kernel.
     intercept : ndarray of shape (n_outputs,)
-        What is added.
+        Intercept.
     left_out : ndarray of shape (n_left_out, n_outputs)
-        Its answer to each of the last rows without that row.
+        Leave-one-out predictions of the last rows.
     """
 
     error: float
@@ -78,9 +78,9 @@ def kernel_ridge(
     squares = np.einsum("ij,ij->j", inverse, inverse)
     free = penalty[last] * (squares - G1[last] * G1[last] / total)
     stay = np.maximum(1.0 - (1.0 - free) / copies[last], np.finfo(float).eps)
-    missed = (penalty[last] / stay)[:, None] * coef[last]
-    error = float(weights[last] @ (missed**2).sum(axis=1) / weights[last].sum())
-    return KernelRidge(error, coef, intercept, Y[last] - missed)
+    residual = (penalty[last] / stay)[:, None] * coef[last]
+    error = float(weights[last] @ (residual**2).sum(axis=1) / weights[last].sum())
+    return KernelRidge(error, coef, intercept, Y[last] - residual)
 
 
 def ridge_slopes(

@@ -262,15 +262,15 @@ def expectation_maximisation(
     """
     runs = [em_steps(start, *settings, **limits) for start in starts]
     ends: list[Any] = [None] * len(runs)
-    asked = {i: next(run) for i, run in enumerate(runs)}
-    while asked:
-        found = e_step(list(asked.values()))
-        for i, moments_of_run in zip(list(asked), found, strict=True):
+    pending = {i: next(run) for i, run in enumerate(runs)}
+    while pending:
+        found = e_step(list(pending.values()))
+        for i, moments_of_run in zip(list(pending), found, strict=True):
             try:
-                asked[i] = runs[i].send(moments_of_run)
+                pending[i] = runs[i].send(moments_of_run)
             except StopIteration as end:
                 ends[i] = end.value
-                del asked[i]
+                del pending[i]
     return ends
 
 
@@ -290,28 +290,30 @@ def class_scatters(
     X: Any,
     shares: Any,
     centers: Any,
-    members: Any,
+    class_indicators: Any,
     *,
     offset: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Within- and between-class covariance of the gated features, on the host.
 
-    ``members`` (n, C) holds the weight of each row in the column of its class.
+    ``class_indicators`` (n, C) holds the weight of each row in the column of its class.
     """
     xp = compat.array_namespace(X)
     width = centers.shape[0] * (X.shape[1] + bool(offset))
-    blocks = list(row_blocks(X.shape[0], 8 * (3 * width + members.shape[1])))
+    blocks = list(row_blocks(X.shape[0], 8 * (3 * width + class_indicators.shape[1])))
 
     def features(block):
         return gated_features(X[block, :], shares[block, :], centers, offset=offset)
 
-    class_weights = xp.sum(members, axis=0)
-    sums = sum(members[block, :].T @ features(block) for block in blocks)
+    class_weights = xp.sum(class_indicators, axis=0)
+    sums = sum(class_indicators[block, :].T @ features(block) for block in blocks)
     means = sums / class_weights[:, None]  # (C, width)
     within = np.zeros((width, width))
     for block in blocks:
-        residual = features(block) - (xp.astype(members[block, :] > 0, members.dtype) @ means)
-        weights = xp.sum(members[block, :], axis=1)
+        residual = features(block) - (
+            xp.astype(class_indicators[block, :] > 0, class_indicators.dtype) @ means
+        )
+        weights = xp.sum(class_indicators[block, :], axis=1)
         within += as_numpy((residual * weights[:, None]).T @ residual).astype(np.float64)
     counts = as_numpy(class_weights).astype(np.float64)
     class_means = as_numpy(means).astype(np.float64)
@@ -326,7 +328,7 @@ def fisher_directions(
     """Directions of greatest between- over within-class variance: (n_directions, width).
 
     The within-class covariance is shrunk towards a multiple of the identity. Directions have unit
-    within-class variance; the ratios come beside them, falling.
+    within-class variance; their ratios are also returned, in decreasing order.
     """
     width = len(within)
     scale = np.trace(within) / width

@@ -22,7 +22,7 @@ from vicinal._base import as_numpy, exponentials, fill_entries, free_memory, sav
 from vicinal._kernels._jit import fast_jit, jit
 from vicinal._kernels.metric._uncertainty import block_map, block_threads, class_blocks
 
-# Entries examined at once: the greatest of a chunk tells whether to look at each.
+# Entries per chunk: a chunk is skipped if its maximum is negligible.
 _LANES = 16
 _CHUNK = 4 * _LANES
 # Part of the sum that may be lost, by precision: less than the rounding of the sum itself.
@@ -40,15 +40,15 @@ class NearSimilarities(NamedTuple):
 
 
 def near_similarities(logits: np.ndarray, most: float = 1.0) -> NearSimilarities | None:
-    """Exponentiate, in each row, the logits that count beside the greatest one.
+    """Exponentiate, in each row, the logits that are not negligible.
 
-    The part of a row's sum that is left out is below 1e-6 in single and 1e-14 in double precision.
-    None if they are more than the part ``most`` of all: then it is quicker to take all.
+    The part of a row's sum that is ignored is below 1e-6 in single and 1e-14 in double precision.
+    ``None`` if they are more than the share ``most`` of all: then using all is faster.
     """
     n_rows, n = logits.shape
     reach = logits.dtype.type(np.log(n / _TOLERANCE[logits.dtype]))
-    room = max(n, int(most * logits.size))
-    columns, values = np.empty(room, np.int32), np.empty(room, logits.dtype)
+    capacity = max(n, int(most * logits.size))
+    columns, values = np.empty(capacity, np.int32), np.empty(capacity, logits.dtype)
     starts = np.zeros(n_rows + 1, np.int64)
     found = _gather(logits, reach, columns, values, starts)
     if found < 0:
@@ -85,7 +85,7 @@ def _greatest_of_chunks(row, lanes, greatest):
 
 @jit
 def _gather(logits, reach, columns, values, starts):
-    """Write the entries that count; return how many, or -1 if there is no room for them."""
+    """Write the entries that are not negligible; return their number, or -1 if they do not fit."""
     n_rows, n = logits.shape
     lanes = np.empty(_LANES, logits.dtype)
     greatest = np.empty((n + _CHUNK - 1) // _CHUNK, logits.dtype)
@@ -192,8 +192,8 @@ class References(NamedTuple):
 class Anchors(NamedTuple):
     """Rows whose classification is scored, sorted by class.
 
-    ``positions`` tells where each anchor stands among the references, since it must not be its own
-    neighbour; None for rows held out.
+    ``positions`` are the indices of the anchors among the references, since a row must not be its
+    own neighbour; ``None`` for held-out rows.
     """
 
     X: Any  # (n_anchors, m)
@@ -244,7 +244,7 @@ def expected_accuracy(
 
     groups = _groups(_runs_of_blocks(anchors.bounds, references))
     parts = block_map(score_group, groups, _worthwhile(n_jobs, anchors.X, references))
-    # A sum on a device is asked for once, at the end: every question waits for the device.
+    # One transfer at the end, because each one waits for the device.
     value = float(sum(part[0] for part in parts))
     if not gradient:
         return value, None
@@ -289,7 +289,7 @@ def soft_votes(A: np.ndarray, X: Any, references: References, *, n_jobs: int | N
 
     def vote(L):
         if isinstance(L, np.ndarray):
-            # Never all similarities here, so that no query depends on those beside it.
+            # Never all similarities, so that results do not depend on the other queries.
             return near_votes(near_similarities(L), codes, len(references.bounds) - 1)
         E = _exponentiate(L, xp)
         votes = xp.stack(
@@ -308,7 +308,7 @@ def soft_votes(A: np.ndarray, X: Any, references: References, *, n_jobs: int | N
 
 
 def _score_block(L, runs, weights, augmented, floor, columns):
-    """Return what a block of anchors is worth, and the anchors' part of the gradient (n, m).
+    """Return the objective of a block of anchors, and their part of the gradient (n, m).
 
     The references' part is added to ``columns``; without ``columns`` no gradient is made.
     """
@@ -340,12 +340,12 @@ def _score_near(near, own, weights, X, floor, columns):
 
 
 def _gains(p: Any, weights: Any, floor: float | None, xp: Any) -> tuple[Any, Any]:
-    """Return what the anchors' probabilities are worth, and the weights of their derivatives."""
+    """Return the objective of the anchors' probabilities, and the weights of their derivatives."""
     if floor is None:
         return xp.sum(xp.astype(weights * p, xp.float64)), weights
     raised = p + floor
-    worth = xp.sum(xp.astype(weights * xp.log(raised / (1.0 + floor)), xp.float64))
-    return worth, xp.astype(weights / raised, weights.dtype)
+    value = xp.sum(xp.astype(weights * xp.log(raised / (1.0 + floor)), xp.float64))
+    return value, xp.astype(weights / raised, weights.dtype)
 
 
 def _logit_factors(A: Any, references: References, xp: Any) -> Any:
@@ -397,9 +397,9 @@ def _pair_blocks(bounds: np.ndarray, references: References) -> list[tuple[int, 
 
 
 def _runs_of_blocks(bounds: np.ndarray, references: References) -> list[tuple[slice, list]]:
-    """Blocks of rows, each with its runs of one class: places in the block, own references.
+    """Blocks of rows, each with its runs of one class: slices of the block, own references.
 
-    On the host no block crosses a class. A device wants few long blocks, whatever they cross.
+    On the host no block crosses a class; on a device few long blocks are faster.
     """
     own = [slice(int(lower), int(upper)) for lower, upper in pairwise(references.bounds)]
     if isinstance(references.X, np.ndarray):

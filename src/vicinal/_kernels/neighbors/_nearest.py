@@ -11,13 +11,13 @@ where :math:`\gamma` bounds the relative rounding of the product. Proof: every t
 :math:`|x|^2 - 2 q^\top x` carries a relative error of at most :math:`\gamma_m = m u / (1 - m u)`,
 with :math:`m` roundings of unit :math:`u` on its way, in any order of summation ([1]_, lemma 3.1,
 equation 3.5), so the error is at most :math:`\gamma_m (|x| + |q|)^2 \le 2 \gamma_m (|x|^2 +
-|q|^2)`; :math:`\tau` covers underflow. Twice :math:`\gamma_m` is taken, which also leaves room for
-the rounding of the distance by differences, in float64.
+|q|^2)`; :math:`\tau` covers underflow. Twice :math:`\gamma_m` is taken, which also covers the
+rounding of the distance by differences, in float64.
 
 A row is skipped only if its lower bound exceeds the k-th smallest distance found so far; the others
 are measured by differences. So neither the precision of the product nor the size of the blocks can
-change which rows are found, in which order, or their distances. Where many neighbours are asked
-for, the k-th smallest product p of the first rows begins: with :math:`|x|^2 \le 2|q|^2 +
+change which rows are found, in which order, or their distances. With many neighbours, the
+k-th smallest product p of the first rows gives a first bound: with :math:`|x|^2 \le 2|q|^2 +
 2|q - x|^2` the errors above also give :math:`(1 - 6\gamma)\,|q - x|^2 \le p + (1 + 7\gamma)
 |q|^2 + \tau`, a distance that at least k rows do not exceed, before any is measured.
 
@@ -29,9 +29,9 @@ References
 Exact Euclidean neighbours for any array-API library, on the device where the data are.
 
 The counterpart of `vicinal._kernels.neighbors._nearest`, with the same lower bound (its docstring
-has the proof): the rows of smallest bound are measured by differences in float64, and the answer
-stands when the first bound left out exceeds the k-th distance; the few queries where it does not
-are searched again with more candidates.
+has the proof): the distances of the rows of smallest bound are computed by differences in float64.
+The result is final if the next bound exceeds the k-th distance; other queries are searched again
+with more candidates.
 """
 
 import math
@@ -50,7 +50,7 @@ ROW_BLOCK = 4096
 # Products tested against one bound, and how many of them one comparison dismisses.
 _SEGMENT = 1024
 _STRETCH = 16
-# So many neighbours are worth a look at the products of the first rows before any is measured.
+# From this number of neighbours the products of the first rows give a first bound.
 _MANY = 64
 # Squared scaled norm of a query beyond which its products may overflow.
 _FAR = 1e30
@@ -178,7 +178,7 @@ def _split(distances, rows, low, high):
 
 @jit
 def select_first(distances, rows, count, k):
-    """Bring the ``k`` first of ``count`` pairs to the front, in no order, the k-th in its place."""
+    """Move the ``k`` smallest of ``count`` pairs to the front; only the k-th is in order."""
     low, high = 0, count - 1
     while low < high:
         i, j = _split(distances, rows, low, high)
@@ -489,13 +489,13 @@ def nearest_on_device(
 ) -> tuple[Any, Any]:
     """Return distances and indices of the ``k`` nearest rows, of shape (n_queries, k).
 
-    ``n_spare`` is the largest number of rows that a query leaves out (codes as in `nearest_rows`).
+    ``n_spare`` is the largest number of rows excluded for a query (codes as in `nearest_rows`).
     """
     xp = namespace(Q)
     n_rows = fitted.X.shape[0]
     width = min(n_rows, k + n_spare + 8)
     cost = 3 * n_rows * _itemsize(Q) + 40 * width * (Q.shape[1] + 4)
-    places, distances, indices = [], [], []
+    done_queries, distances, indices = [], [], []
     for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
         bounds, norms, unit = fitted.lower_bounds(Q[block, :])
         pending, wide = xp.arange(block.start, block.stop, device=compat.device(Q)), width
@@ -505,17 +505,17 @@ def nearest_on_device(
             codes = xp.take(query_codes, pending)
             squares, rows = _ordered(fitted.X, queries, candidates, row_codes, codes, k)
             least = xp.astype(farthest, xp.float64) + xp.astype(norms, xp.float64)
-            settled = least > squares[:, -1] * unit
+            is_final = least > squares[:, -1] * unit
             if wide == n_rows:
-                settled = xp.ones_like(settled)
-            done, left = xp.nonzero(settled)[0], xp.nonzero(~settled)[0]
-            places.append(xp.take(pending, done))
+                is_final = xp.ones_like(is_final)
+            done, left = xp.nonzero(is_final)[0], xp.nonzero(~is_final)[0]
+            done_queries.append(xp.take(pending, done))
             distances.append(xp.astype(xp.sqrt(xp.take(squares, done, axis=0)), Q.dtype))
             indices.append(xp.take(rows, done, axis=0))
             bounds, norms = xp.take(bounds, left, axis=0), xp.take(norms, left)
             pending = xp.take(pending, left)
             wide = min(n_rows, 4 * wide)
-    order = xp.argsort(xp.concat(places))
+    order = xp.argsort(xp.concat(done_queries))
     return xp.take(xp.concat(distances), order, axis=0), xp.take(xp.concat(indices), order, axis=0)
 
 
@@ -637,17 +637,17 @@ def merge_order(first_starts, first, second_starts, second):
     n_lists = first_starts.shape[0] - 1
     order = np.empty(first.shape[0] + second.shape[0], np.int64)
     starts = np.zeros(n_lists + 1, np.int64)
-    place = 0
+    position = 0
     for i in range(n_lists):
         a, a_end = first_starts[i], first_starts[i + 1]
         b, b_end = second_starts[i], second_starts[i + 1]
         while a < a_end or b < b_end:
             if b == b_end or (a < a_end and first[a] <= second[b]):
-                order[place] = a
+                order[position] = a
                 a += 1
             else:
-                order[place] = first.shape[0] + b
+                order[position] = first.shape[0] + b
                 b += 1
-            place += 1
-        starts[i + 1] = place
+            position += 1
+        starts[i + 1] = position
     return order, starts

@@ -108,8 +108,8 @@ def _rbf(X, Z, gamma):
     return np.exp(-gamma * cdist(X, Z, "sqeuclidean"))
 
 
-def _members(labels, weights, n_clusters):
-    """One column per cluster, summing to one over its members."""
+def _indicators(labels, weights, n_clusters):
+    """Return one column per cluster, summing to one over its rows."""
     H = np.zeros((len(labels), n_clusters))
     H[np.arange(len(labels)), labels] = weights
     return H / np.maximum(H.sum(axis=0), 1e-300)
@@ -133,7 +133,7 @@ def kernel_kmeans(
     K = _rbf(X, X, gamma)
     labels = K[:, seeds].argmax(axis=1)
     for _ in range(max_iter):
-        H = _members(labels, weights, n_clusters)
+        H = _indicators(labels, weights, n_clusters)
         KH = K @ H
         spread = (H * KH).sum(axis=0)
         distance = np.where(H.any(axis=0), spread - 2.0 * KH, np.inf)
@@ -146,7 +146,7 @@ def kernel_kmeans(
 
 def landmark_model(landmarks: np.ndarray, weights: np.ndarray, labels: np.ndarray, gamma: float):
     """Return (H, spread), what ``assign_by_landmarks`` needs; labels must be 0..k-1."""
-    H = _members(labels, weights, int(labels.max()) + 1)
+    H = _indicators(labels, weights, int(labels.max()) + 1)
     return H, (H * (_rbf(landmarks, landmarks, gamma) @ H)).sum(axis=0)
 
 

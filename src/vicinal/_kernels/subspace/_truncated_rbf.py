@@ -17,9 +17,9 @@ import scipy.linalg
 from vicinal._base import add_tuples, free_memory, is_array_api, is_torch, namespace, row_blocks
 from vicinal._kernels.linear._regression import (
     LinearFit,
-    answer_all,
     logistic_steps,
     logistic_sums,
+    run_steps,
     weighted_gram,
 )
 
@@ -268,14 +268,14 @@ def fit_logistic_features(
     Two classes have one row of coefficients, more have one each.
     """
 
-    def answer(question):
+    def evaluate(request):
         parts = []
         for rows, P in blocks():
             P = P - _origin(P)
-            if question is None:
+            if request is None:
                 parts.append((weighted_gram(P, weights[rows]),))
             else:
-                parts.append(logistic_sums(P, codes[rows], weights[rows], n_classes, question))
+                parts.append(logistic_sums(P, codes[rows], weights[rows], n_classes, request))
         return functools.reduce(add_tuples, parts)
 
     odds = np.log(np.bincount(codes, weights=weights, minlength=n_classes))
@@ -290,5 +290,5 @@ def fit_logistic_features(
         tol=tol,
         max_iter=max_iter,
     )
-    fit = answer_all(steps, answer)
+    fit = run_steps(steps, evaluate)
     return fit._replace(intercept=fit.intercept - fit.coef[:, 0])

@@ -80,14 +80,14 @@ def leaf_boxes(left, right, feature, threshold, n_features):
 def nearest_in_boxes(Q, allowed, low, high, scale):
     """Return, for each query, the nearest point of the allowed boxes and its distance.
 
-    ``allowed`` (m, n_boxes) says which boxes count; ``scale`` (d,) multiplies the columns. Ties go
+    ``allowed`` (m, n_boxes) marks the boxes to use; ``scale`` (d,) multiplies the columns. Ties go
     to the first box. The point lies on the closed box; distance inf where no box is allowed.
     """
     best = np.full(len(Q), np.inf)
     choice = np.zeros(len(Q), dtype=np.int64)
     for b in range(len(low)):
-        gap = (np.clip(Q, low[b], high[b]) - Q) * scale
-        square = np.einsum("ij,ij->i", gap, gap)
+        offset = (np.clip(Q, low[b], high[b]) - Q) * scale
+        square = np.einsum("ij,ij->i", offset, offset)
         better = allowed[:, b] & (square < best)
         best[better] = square[better]
         choice[better] = b

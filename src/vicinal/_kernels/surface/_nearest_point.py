@@ -5,13 +5,13 @@ r"""The nearest point of a surface F = 0: sequential quadratic programming, many
 Each step solves the quadratic model p'Bp / 2 + (y - q)'p with the constraint linearised; B
 approximates the Hessian of the Lagrangian, I + lam F'', by Powell-damped BFGS updates. With B = I
 it would be the foot point of the tangent plane, which contracts like curvature times distance and
-fails where the surface bends away.
+fails where the curvature is large.
 
 From labels alone near points come by bisection and contraction, with a function
 
     flipped(Y, rows) -> bool (m,)
 
-that tells whether points have the wanted label; ``rows`` names the query each belongs to. All
+that returns whether points have the wanted label; ``rows`` names the query each belongs to. All
 queries advance together, so the number of calls does not grow with theirs. Columns that are not
 ``numeric`` hold categories: they are not interpolated, and a change of one is a distance of one.
 """
@@ -216,16 +216,16 @@ def _line_search(evaluate, Q, Y, F, G, rows, active, move, multiplier, step):
 
 
 def _update(curvature, rows, S, U):
-    """Powell-damped BFGS: the model stays positive however the surface bends."""
+    """Powell-damped BFGS update, which stays positive definite."""
     BS = curvature.times(rows, S)
-    bent, straight = _dot(S, U), _dot(S, BS)
-    damp = bent < 0.2 * straight
+    curved, straight = _dot(S, U), _dot(S, BS)
+    damp = curved < 0.2 * straight
     with np.errstate(all="ignore"):
-        share = np.where(damp, 0.8 * straight / (straight - bent), 1.0)
+        share = np.where(damp, 0.8 * straight / (straight - curved), 1.0)
     U = share[:, None] * U + (1.0 - share)[:, None] * BS
-    bent = _dot(S, U)
-    good = (straight > 0.0) & (bent > 0.0) & np.isfinite(U).all(axis=1)
-    curvature.update(rows[good], U[good], 1.0 / bent[good], BS[good], 1.0 / straight[good])
+    curved = _dot(S, U)
+    good = (straight > 0.0) & (curved > 0.0) & np.isfinite(U).all(axis=1)
+    curvature.update(rows[good], U[good], 1.0 / curved[good], BS[good], 1.0 / straight[good])
 
 
 # A call of a model costs as much as predictions of some hundreds of points.
@@ -242,7 +242,7 @@ def mixed_distance(Y, Q, numeric) -> np.ndarray:
 
 
 def bisect(flipped, inner, outer, rows, numeric, *, n_halvings=20):
-    """Return both ends of the last bracket between ``inner`` and ``outer`` (of the label asked).
+    """Return both ends of the last bracket between ``inner`` and ``outer`` (of the wanted label).
 
     Categories are those of ``outer`` throughout; where they alone bring the label, the bracket
     closes at once.
@@ -260,12 +260,12 @@ def bisect(flipped, inner, outer, rows, numeric, *, n_halvings=20):
 
 
 def _depth(n_brackets: int) -> int:
-    """Return how many halvings one call answers: several where it is asked of few points."""
+    """Return the number of halvings per call: several where there are few points."""
     return max(1, int(np.log2(_POINTS_PER_CALL / n_brackets + 1.0)))
 
 
 def _halvings(flipped, inner, outer, rows, depth: int):
-    """Halve brackets ``depth`` times by one call that is asked of every middle that may come."""
+    """Halve brackets ``depth`` times by one call on all midpoints that may be needed."""
     ends = np.stack([inner, outer])  # all points so far, from the inner end outwards
     for _ in range(depth):
         finer = np.empty((2 * len(ends) - 1, *inner.shape))
@@ -284,19 +284,19 @@ def _halvings(flipped, inner, outer, rows, depth: int):
 
 
 def contract(flipped, Q, best, rows, numeric, proposals, *, low, high, keep=0.98, n_halvings=20):
-    """Pull points of the label asked for towards their queries; return (inner, outer) ends.
+    """Move points of the wanted label towards their queries; return (inner, outer) ends.
 
-    Each round tries a few points around the best one: normal steps, drawn onto a ball 2 % smaller
-    about the query, and points with some columns set back to the query's; and a few anywhere in
-    that ball, where an island of the label may hide. A success moves the best point; a failure
-    shrinks the steps by 0.6. At the end the segment to the query is bisected.
+    Each round tries a few points around the best one: normal steps, projected onto a ball about
+    the query that is 2 % smaller, points with some columns set back to the query's, and a few
+    points anywhere in that ball, to find separate regions of the label. A success moves the best
+    point; a failure shrinks the steps by 0.6. At the end the segment to the query is bisected.
 
     Parameters
     ----------
     flipped : callable
         Labels, see the module.
     Q, best : ndarray of shape (m, d)
-        Queries, and points of the label asked for.
+        Queries, and points of the wanted label.
     rows : ndarray of shape (m,)
         Names of the queries.
     numeric : ndarray of shape (d,)
@@ -304,7 +304,7 @@ def contract(flipped, Q, best, rows, numeric, proposals, *, low, high, keep=0.98
     proposals : tuple of ndarray
         Standard normal numbers (n_rounds, n_normal, d), columns to set back (n_rounds, n_resets,
         d) and points of the unit ball (n_rounds, n_anywhere, d); the same for every query, so that
-        answers do not depend on company.
+        results do not depend on the other queries.
     low, high : ndarray of shape (m, d) or (d,)
         Bounds that proposals are cut to.
     """
@@ -346,8 +346,8 @@ def contract(flipped, Q, best, rows, numeric, proposals, *, low, high, keep=0.98
 def label_normals(flipped, points, rows, radius, offsets) -> np.ndarray:
     """Return unit normals of a label's border, by least squares of labels on points around it.
 
-    ``offsets`` (n_offsets, d) fill a ball of radius one; normals point away from the label asked
-    for. Zero where all points around have one label.
+    ``offsets`` (n_offsets, d) fill a ball of radius one; normals point away from the wanted
+    label. Zero where all points around have one label.
     """
     m, d = points.shape
     around = points[:, None] + radius * offsets

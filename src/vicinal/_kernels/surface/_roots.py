@@ -98,7 +98,7 @@ def refine_roots(
 
 
 def _secant(low, high, f_low, f_high, margin):
-    """Return where the chord crosses zero, the midpoint where it cannot be told."""
+    """Return where the chord crosses zero, or the midpoint where that is undefined."""
     with np.errstate(all="ignore"):
         share = f_low / (f_low - f_high)
     share = np.where(np.isfinite(share), share, 0.5)

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from vicinal._base import aligned_predictions, cross_fit, is_frame, row_blocks
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import sampled_rows
-from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
+from vicinal._kernels.calibration._label_noise import confidence_ranks, confident_count, wrong_share
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.inspection.checks._findings import Findings, table_of
 from vicinal.table import TableEncoder
@@ -134,7 +134,7 @@ def _wrong_labels(
     expected, p_value = 0, 1.0
     if known.sum() > 1:
         predicted, given = predictions[judged], codes[judged]
-        ranks = sure_ranks(proba[judged, predicted], predicted)
+        ranks = confidence_ranks(proba[judged, predicted], predicted)
         share, p_value = wrong_share(predicted != given, ranks, predicted, _TOLERANCE)
         # Labels that are wrong at random are wrong in the skipped classes, too.
         expected = round(np.sqrt(share * len(codes) * confident_count(proba, codes)))
