@@ -54,7 +54,7 @@ def test_line_of_errors_is_the_weighted_least_squares_fit():
     A, weights = rng.normal(size=(1, 30, 2)), rng.uniform(size=(1, 30))
     weights /= weights.sum()
     errors = 3.0 + A @ np.array([1.0, -2.0])
-    # The penalty is relative and small, the errors lie on a plane: the intercept is nearly met.
+    # The penalty is relative and small, the errors lie on a plane: the intercept is nearly exact.
     assert_allclose(local_lines(A, errors[..., None], weights)[0, 0], 3.0, atol=0.05)
 
 
@@ -144,7 +144,7 @@ def test_scales_are_as_flat_as_rows_left_out_allow():
 
 
 def test_errors_around_rows_nobody_learned_from_are_larger():
-    """Each row is answered by its nearest row of another fold, a function without noise."""
+    """Each row is predicted by its nearest row of another fold, a function without noise."""
     rng = np.random.RandomState(0)
     X = rng.uniform(size=(500, 2))
     y, folds = np.sin(5 * X).sum(axis=1), np.arange(500) % 5
@@ -155,7 +155,7 @@ def test_errors_around_rows_nobody_learned_from_are_larger():
     scale = LocalScale(StandardizedRows(X), np.abs(residuals))
     assert scale.size is not None
     assert 1.005 < scale.unseen(folds)[0] < 1.2
-    # Folds that have nothing to do with the answers show nothing.
+    # Folds unrelated to the predictions show nothing.
     assert_allclose(scale.unseen(rng.permutation(folds)), 1.0, atol=0.03)
 
 
@@ -179,7 +179,7 @@ def test_skewed_errors_reach_further_on_their_side():
     assert high > 1.5 * -low > 0.0
 
 
-def test_too_few_rows_are_said():
+def test_too_few_rows_warn():
     X, residuals = noisy(15)
     with pytest.warns(UserWarning, match="1 of 1 intervals are unbounded"):
         ends = ResidualIntervals(StandardizedRows(X), residuals).around(
@@ -213,13 +213,13 @@ def test_training_rows_are_left_out_of_their_neighbours_distances():
     assert_allclose(found.novelties, np.sort(expected))
 
 
-def test_a_row_beside_a_dense_cluster_is_unusual():
+def test_a_row_near_a_dense_cluster_is_unusual():
     rng = np.random.RandomState(0)
     X = np.vstack([0.1 * rng.normal(size=(100, 2)), 6.0 + 2.0 * rng.normal(size=(100, 2))])
     typicality = Typicality(StandardizedRows(X, are_coordinates=True))
-    # Equally far from its nearest rows, but these stand close together beside the first.
-    beside, within = typicality(np.array([[1.2, 0.0], [6.0, 6.0]]))
-    assert beside < 0.1 < 0.3 < within
+    # Equally far from its nearest rows, but those of the first are close together.
+    close, within = typicality(np.array([[1.2, 0.0], [6.0, 6.0]]))
+    assert close < 0.1 < 0.3 < within
 
 
 def test_typicality_vanishes_far_away():

@@ -62,7 +62,7 @@ def name_of(model):
 
 @pytest.fixture(scope="module")
 def line():
-    """Return a curve whose noise grows from 0.1 to 1.1, 500 rows to learn and 400 to ask."""
+    """Return a curve whose noise grows from 0.1 to 1.1, 500 training rows and 400 queries."""
     rng = np.random.RandomState(1)
     X = rng.uniform(size=(900, 1))
     y = np.sin(4.0 * X[:, 0]) + (0.1 + X[:, 0]) * rng.normal(size=900)
@@ -103,7 +103,7 @@ def test_sets_cover_and_survive_a_file(model, blobs, tmp_path):
     assert np.mean(again == sets) > 0.99
 
 
-def test_a_loaded_model_that_was_never_asked_says_what_to_do(line):
+def test_a_loaded_model_without_predictions_names_the_remedy(line):
     X, y, *_ = line
     model = SpacePartitioningRegressor(n_regions=2, n_init=1, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="before saving"):
@@ -127,7 +127,7 @@ def test_a_pipeline_offers_what_its_last_step_does(line):
     assert ends.shape == (400, 2)
 
 
-def test_further_rows_are_answered_too(line):
+def test_further_rows_are_predicted_too(line):
     X, y, Q, _ = line
     model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X[:250], y[:250])
     model.predict_interval(Q[:1])
@@ -136,7 +136,7 @@ def test_further_rows_are_answered_too(line):
     np.testing.assert_allclose(model.predict_interval(Q), whole.predict_interval(Q), rtol=1e-6)
 
 
-def test_explanations_tell_the_support_of_the_row(line):
+def test_explanations_report_the_typicality_of_the_row(line):
     X, y, *_ = line
     model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X, y)
     section = explain(model, [[9.0]])["novelty"]

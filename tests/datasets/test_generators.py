@@ -13,7 +13,7 @@ MAKERS = [make_xor, make_banana, partial(make_overlapping_blobs, pattern="square
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_seed_decides_the_draw(make):
+def test_seed_decides_the_sample(make):
     X, y = make(50, random_state=3)
     again, labels = make(50, random_state=3)
     other, _ = make(50, random_state=4)

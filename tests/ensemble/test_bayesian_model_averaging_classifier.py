@@ -25,24 +25,26 @@ def wine():
 @pytest.mark.parametrize("weighting", ["stacking", "pseudo_bma+", "pseudo_bma"])
 def test_probabilities_are_the_weighted_mean(wine, weighting):
     X, y = wine
-    members = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
-    model = BayesianModelAveragingClassifier(members, weighting=weighting, random_state=0).fit(X, y)
+    estimators = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
+    model = BayesianModelAveragingClassifier(estimators, weighting=weighting, random_state=0).fit(
+        X, y
+    )
     expected = sum(
-        w * member.predict_proba(X)
-        for w, member in zip(model.weights_, model.estimators_, strict=True)
+        w * estimator.predict_proba(X)
+        for w, estimator in zip(model.weights_, model.estimators_, strict=True)
     )
     assert_allclose(model.predict_proba(X), expected, atol=1e-12)
     assert_allclose(model.weights_.sum(), 1.0)
 
 
-def test_held_out_densities_punish_a_member_that_memorises(wine):
+def test_held_out_densities_punish_a_model_that_memorises(wine):
     X, y = wine
     shuffled = np.random.RandomState(0).permutation(y)
-    members = [
+    estimators = [
         ("frequencies", DummyClassifier(strategy="prior")),
         ("memory", KNeighborsClassifier(1)),
     ]
-    model = BayesianModelAveragingClassifier(members, random_state=0).fit(X, shuffled)
+    model = BayesianModelAveragingClassifier(estimators, random_state=0).fit(X, shuffled)
     assert model.named_estimators_["memory"].score(X, shuffled) == 1.0
     assert model.weights_[0] > 0.85
 
@@ -80,20 +82,20 @@ def test_a_class_missing_in_a_fold_does_not_shift_columns(wine):
 
 def test_string_labels_equal_codes(wine):
     X, y = wine
-    members = [("bayes", GaussianNB()), ("logistic", LOGISTIC)]
-    codes = BayesianModelAveragingClassifier(members, random_state=0).fit(X, y)
+    estimators = [("bayes", GaussianNB()), ("logistic", LOGISTIC)]
+    codes = BayesianModelAveragingClassifier(estimators, random_state=0).fit(X, y)
     names = np.array(["a", "b", "c"])
-    text = BayesianModelAveragingClassifier(members, random_state=0).fit(X, names[y])
+    text = BayesianModelAveragingClassifier(estimators, random_state=0).fit(X, names[y])
     assert_array_equal(text.predict(X), names[codes.predict(X)])
     assert_allclose(text.weights_, codes.weights_)
 
 
-def test_members_without_probabilities_are_refused(wine):
+def test_models_without_probabilities_are_refused(wine):
     with pytest.raises(ValueError, match="has no predict_proba"):
         BayesianModelAveragingClassifier([("svm", LinearSVC())]).fit(*wine)
 
 
-def test_rows_beyond_what_members_can_answer_are_refused(wine):
+def test_rows_that_models_cannot_predict_are_refused(wine):
     X, y = wine
     model = BayesianModelAveragingClassifier([("bayes", GaussianNB())], random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="X reaches 1e"):

@@ -51,27 +51,27 @@ def test_evidence_gives_the_analytic_posterior_odds(linear):
     assert_allclose(model.weights_, [odds, 1 - odds], atol=1e-6)
 
 
-def test_bayesian_ridge_members_use_their_own_precisions(linear):
+def test_bayesian_ridge_models_use_their_own_precisions(linear):
     X, y = linear
-    members = [
+    estimators = [
         ("two", columns(0, 1, model=BayesianRidge())),
         ("one", columns(2, model=BayesianRidge())),
     ]
-    model = BayesianModelAveragingRegressor(members, weighting="evidence").fit(X, y)
+    model = BayesianModelAveragingRegressor(estimators, weighting="evidence").fit(X, y)
     assert model.weights_[0] > 0.9
 
 
-def test_leave_one_out_is_exact_for_linear_members(linear):
+def test_leave_one_out_is_exact_for_linear_models(linear):
     X, y = linear
-    members = [
+    estimators = [
         ("ridge", Ridge(2.0)),
         ("poly", make_pipeline(PolynomialFeatures(2, include_bias=False), LinearRegression())),
         ("odd", make_pipeline(FunctionTransformer(np.cbrt), Ridge())),
         ("scaled", make_pipeline(StandardScaler(), Ridge())),
     ]
-    model = BayesianModelAveragingRegressor(members, cv="loo").fit(X, y)
-    for m, (_, member) in enumerate(members):
-        residual = y - cross_val_predict(member, X, y, cv=LeaveOneOut())
+    model = BayesianModelAveragingRegressor(estimators, cv="loo").fit(X, y)
+    for m, (_, estimator) in enumerate(estimators):
+        residual = y - cross_val_predict(estimator, X, y, cv=LeaveOneOut())
         variance = np.mean(residual**2)
         assert_allclose(model.variances_[m], variance, rtol=1e-8)
         expected = norm(0, np.sqrt(variance)).logpdf(residual)
@@ -98,10 +98,12 @@ def test_weights_equal_repetition_under_exact_leave_one_out(linear):
 @pytest.mark.parametrize(
     "weighting", ["stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic"]
 )
-def test_good_members_outweigh_bad_ones(friedman, weighting):
+def test_good_models_outweigh_bad_ones(friedman, weighting):
     X, y = friedman
-    members = [("good", LinearRegression()), ("bad", columns(7, 8, model=LinearRegression()))]
-    model = BayesianModelAveragingRegressor(members, weighting=weighting, random_state=0).fit(X, y)
+    estimators = [("good", LinearRegression()), ("bad", columns(7, 8, model=LinearRegression()))]
+    model = BayesianModelAveragingRegressor(estimators, weighting=weighting, random_state=0).fit(
+        X, y
+    )
     assert model.weights_[0] > 0.95
     assert_allclose(model.weights_.sum(), 1.0)
     assert 1.0 <= model.n_effective_ < 1.3
@@ -109,8 +111,8 @@ def test_good_members_outweigh_bad_ones(friedman, weighting):
 
 def test_bic_by_hand(linear):
     X, y = linear
-    members = [("one", columns(0, model=LinearRegression())), ("all", LinearRegression())]
-    model = BayesianModelAveragingRegressor(members, weighting="bic").fit(X, y)
+    estimators = [("one", columns(0, model=LinearRegression())), ("all", LinearRegression())]
+    model = BayesianModelAveragingRegressor(estimators, weighting="bic").fit(X, y)
     bic = []
     for k, Z in ((1, X[:, :1]), (3, X)):
         rss = np.sum((y - LinearRegression().fit(Z, y).predict(Z)) ** 2)
@@ -121,19 +123,19 @@ def test_bic_by_hand(linear):
 
 def test_stacking_splits_where_one_model_cannot_do_it_alone(friedman):
     X, y = friedman
-    members = [("lines", LinearRegression()), ("neighbours", KNeighborsRegressor(10))]
-    model = BayesianModelAveragingRegressor(members, random_state=0).fit(X, y)
+    estimators = [("lines", LinearRegression()), ("neighbours", KNeighborsRegressor(10))]
+    model = BayesianModelAveragingRegressor(estimators, random_state=0).fit(X, y)
     assert model.weights_.min() > 0.05
-    # On the rows it was learned from the mixture is at least as good as the better member.
+    # On the rows it was learned from the mixture is at least as good as the better model.
     mixture = np.log(np.exp(model.log_densities_) @ model.weights_).sum()
     assert mixture >= model.elpd_.max() - 1e-6
 
 
 def test_prediction_is_the_mean_and_deviation_of_the_mixture(friedman):
     X, y = friedman
-    members = [("lines", LinearRegression()), ("neighbours", KNeighborsRegressor(10))]
-    model = BayesianModelAveragingRegressor(members, random_state=0).fit(X, y)
-    means = np.column_stack([member.predict(X) for member in model.estimators_])
+    estimators = [("lines", LinearRegression()), ("neighbours", KNeighborsRegressor(10))]
+    model = BayesianModelAveragingRegressor(estimators, random_state=0).fit(X, y)
+    means = np.column_stack([estimator.predict(X) for estimator in model.estimators_])
     mean, std = model.predict(X, return_std=True)
     assert_allclose(mean, means @ model.weights_)
     second = (model.variances_ + means**2) @ model.weights_
@@ -144,7 +146,7 @@ def test_prediction_is_the_mean_and_deviation_of_the_mixture(friedman):
         model.log_density(X, y[:-1])
 
 
-def test_members_own_deviations_are_used_and_calibrated():
+def test_own_deviations_of_models_are_used_and_calibrated():
     rng = np.random.RandomState(0)
     X = rng.uniform(-3, 3, size=(60, 1))
     y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=60)
@@ -165,7 +167,7 @@ class Fragile(LinearRegression):
         return super().fit(X, y, sample_weight)
 
 
-def test_a_member_that_fails_in_a_fold_has_weight_zero(friedman):
+def test_a_model_that_fails_in_a_fold_has_weight_zero(friedman):
     X, y = friedman
     model = BayesianModelAveragingRegressor([("fine", Ridge()), ("fragile", Fragile())])
     with pytest.warns(
@@ -177,19 +179,19 @@ def test_a_member_that_fails_in_a_fold_has_weight_zero(friedman):
     assert_allclose(model.predict(X), Ridge().fit(X, y).predict(X))
 
 
-@pytest.mark.filterwarnings("ignore:member 0")
-def test_failure_of_every_member_is_an_error(friedman):
+@pytest.mark.filterwarnings("ignore:Estimator 0")
+def test_failure_of_every_model_is_an_error(friedman):
     X, y = friedman
     with pytest.raises(ValueError, match="Every estimator"):
         BayesianModelAveragingRegressor([("fragile", Fragile())]).fit(X, y)
 
 
-def test_one_member_alone_has_weight_one(linear):
+def test_one_model_alone_has_weight_one(linear):
     model = BayesianModelAveragingRegressor([("only", Ridge())]).fit(*linear)
     assert_allclose(model.weights_, [1.0])
 
 
-def test_dropped_members_are_left_out(linear):
+def test_dropped_models_are_not_used(linear):
     X, y = linear
     model = BayesianModelAveragingRegressor([("ridge", Ridge()), ("tree", DecisionTreeRegressor())])
     model.set_params(tree="drop", ridge__alpha=5.0).fit(X, y)
@@ -200,7 +202,7 @@ def test_dropped_members_are_left_out(linear):
 @pytest.mark.parametrize(
     ("estimators", "options", "message"),
     [
-        ([], {}, "holds no member"),
+        ([], {}, "holds no estimator"),
         ([Ridge()], {}, "list of \\(name, estimator\\) tuples"),
         ([("a", StandardScaler())], {}, "is not a regressor"),
         ([("a__b", Ridge())], {}, "must not contain __"),
@@ -208,16 +210,16 @@ def test_dropped_members_are_left_out(linear):
         (
             [("line", LinearRegression())],
             {"weighting": "evidence"},
-            "needs members with a Gaussian",
+            "needs Ridge with",
         ),
     ],
 )
-def test_members_that_cannot_serve_are_named(linear, estimators, options, message):
+def test_models_that_cannot_serve_are_named(linear, estimators, options, message):
     with pytest.raises(ValueError, match=message):
         BayesianModelAveragingRegressor(estimators, **options).fit(*linear)
 
 
-def test_weights_need_members_that_take_them(linear):
+def test_weights_need_models_that_accept_them(linear):
     X, y = linear
     with pytest.raises(ValueError, match="The estimator 'knn'"):
         BayesianModelAveragingRegressor([("knn", KNeighborsRegressor())]).fit(
@@ -233,8 +235,8 @@ class Certain(LinearRegression):
         return (mean, np.abs(X[:, 0])) if return_std else mean
 
 
-def test_answers_do_not_depend_on_the_rows_beside():
-    """A deviation of zero is raised to a share of those of the fit, not of the rows asked."""
+def test_predictions_do_not_depend_on_other_rows():
+    """A deviation of zero is raised to a share of those of the training rows."""
     rng = np.random.RandomState(0)
     X = rng.normal(size=(40, 2))
     model = BayesianModelAveragingRegressor([("certain", Certain())], cv=4).fit(X, X[:, 1])

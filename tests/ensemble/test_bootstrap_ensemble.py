@@ -22,16 +22,16 @@ def iris():
     return load_iris(return_X_y=True)
 
 
-def test_mean_and_deviation_are_those_of_the_members(friedman):
+def test_mean_and_deviation_are_those_of_the_base_models(friedman):
     X, y = friedman
     model = BootstrapEnsembleRegressor(n_estimators=12, random_state=0).fit(X[:200], y[:200])
-    outputs = np.array([member.predict(X) for member in model.estimators_])
+    outputs = np.array([estimator.predict(X) for estimator in model.estimators_])
     mean, std = model.predict(X, return_std=True)
     assert_allclose(mean, outputs.mean(axis=0))
     assert_allclose(std, outputs.std(axis=0, ddof=1))
 
 
-def test_spread_over_members_is_not_an_interval_but_residuals_are(friedman):
+def test_spread_over_models_is_not_an_interval_but_residuals_are(friedman):
     X, y = friedman
     model = BootstrapEnsembleRegressor(LinearRegression(), random_state=0).fit(X[:250], y[:250])
     mean, std = model.predict(X[250:], return_std=True)
@@ -42,7 +42,7 @@ def test_spread_over_members_is_not_an_interval_but_residuals_are(friedman):
     assert 0.83 < by_residuals < 0.97
 
 
-def test_intervals_hold_the_out_of_bag_answers_as_often_as_asked(friedman):
+def test_intervals_hold_the_out_of_bag_targets_with_their_coverage(friedman):
     X, y = friedman
     model = BootstrapEnsembleRegressor(n_estimators=30, random_state=0).fit(X, y)
     half = 0.5 * np.diff(model.predict_interval(X, coverage=0.8)).ravel()
@@ -58,7 +58,7 @@ def test_wider_coverage_gives_wider_intervals(friedman):
         model.predict_interval(X, 90)
 
 
-def test_out_of_bag_rows_are_those_no_member_drew():
+def test_out_of_bag_rows_are_those_outside_the_sample():
     """With a learner that memorises, an in-bag row would have residual zero."""
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(60, 1)), rng.normal(size=60)
@@ -104,7 +104,7 @@ def test_probabilities_and_spread_of_classes(iris):
     model = BootstrapEnsembleClassifier(
         KNeighborsClassifier(5), n_estimators=15, random_state=0
     ).fit(X, y)
-    outputs = np.array([member.predict_proba(X) for member in model.estimators_])
+    outputs = np.array([estimator.predict_proba(X) for estimator in model.estimators_])
     mean, std = model.predict_proba(X, return_std=True)
     assert_allclose(mean, outputs.mean(axis=0))
     assert_allclose(std, outputs.std(axis=0, ddof=1), atol=1e-12)
@@ -125,7 +125,7 @@ def test_every_draw_holds_every_class():
     model = BootstrapEnsembleClassifier(
         KNeighborsClassifier(1), n_estimators=30, random_state=0
     ).fit(X, y)
-    assert all(len(member.classes_) == 2 for member in model.estimators_)
+    assert all(len(estimator.classes_) == 2 for estimator in model.estimators_)
 
 
 def test_jobs_and_seeds_decide_nothing_and_everything(iris):
@@ -138,7 +138,7 @@ def test_jobs_and_seeds_decide_nothing_and_everything(iris):
     assert not np.array_equal(fit(random_state=1), fit(random_state=2))
 
 
-def test_rows_always_drawn_have_no_out_of_bag_prediction():
+def test_rows_always_sampled_have_no_out_of_bag_prediction():
     X, y = np.arange(8.0)[:, None], np.arange(8.0)
     weight = np.r_[1e6, np.ones(7)]
     model = BootstrapEnsembleRegressor(n_estimators=5, random_state=0)

@@ -1,4 +1,4 @@
-"""Both boosting estimators; what one loss or learner can do, the tests ask of either."""
+"""Both boosting estimators, with every loss and several learners."""
 
 import pickle
 
@@ -85,12 +85,12 @@ def test_weighted_leaf_mode_equals_scikit_learn():
 # --- coefficients ---------------------------------------------------------------------------------
 
 
-def test_corrective_refit_is_least_squares_on_the_members(friedman):
+def test_corrective_refit_is_least_squares_on_the_base_models(friedman):
     X, y = friedman
     model = FunctionalGradientBoostingRegressor(
         SMALL_TREE, coefficients="corrective", learning_rate=1.0, alpha=0.0, n_estimators=15
     ).fit(X, y)
-    outputs = np.column_stack([member.predict(X) for member in model.estimators_])
+    outputs = np.column_stack([estimator.predict(X) for estimator in model.estimators_])
     reference = LinearRegression().fit(outputs, y)
     assert_allclose(model.predict(X), reference.predict(outputs), atol=1e-8)
 
@@ -183,7 +183,7 @@ def test_fixed_coefficients_are_the_learning_rate(friedman):
     assert_allclose(model.coef_, 0.3)
 
 
-def test_l1_drops_members_and_keeps_the_quality(friedman):
+def test_l1_drops_base_models_and_keeps_the_quality(friedman):
     X, y = friedman
     stump = DecisionTreeRegressor(max_depth=1)
     arguments = {"subsample": 0.5, "n_estimators": 80, "learning_rate": 0.3, "random_state": 0}
@@ -375,7 +375,7 @@ def test_a_learner_that_cannot_descend_ends_the_fit():
     assert model.n_iter_ <= 1
 
 
-def test_diverging_scores_say_so():
+def test_diverging_scores_are_an_error():
     X, y = classes(2)
     model = FunctionalGradientBoostingRegressor(
         SMALL_TREE, loss="poisson", coefficients="fixed", learning_rate=1e4

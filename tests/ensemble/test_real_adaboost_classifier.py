@@ -23,8 +23,8 @@ def test_two_classes_follow_equation_six():
     X, y = classes(2)
     sign, weight, score = 2.0 * y - 1.0, np.full(len(y), 1 / len(y)), np.zeros(len(y))
     for _ in range(12):
-        member = DecisionTreeClassifier(max_depth=1, random_state=0)
-        p = member.fit(X, y, sample_weight=weight).predict_proba(X)[:, 1]
+        estimator = DecisionTreeClassifier(max_depth=1, random_state=0)
+        p = estimator.fit(X, y, sample_weight=weight).predict_proba(X)[:, 1]
         p = np.clip(p, 1e-5, 1 - 1e-5)
         f = 0.5 * np.log(p / (1 - p))
         score += 0.5 * f
@@ -40,8 +40,8 @@ def test_three_classes_follow_equation_seven():
     K, weight, score = 3, np.full(len(y), 1 / len(y)), np.zeros((len(y), 3))
     rows = np.arange(len(y))
     for _ in range(6):
-        member = DecisionTreeClassifier(max_depth=1, random_state=0)
-        p = member.fit(X, y, sample_weight=weight).predict_proba(X)
+        estimator = DecisionTreeClassifier(max_depth=1, random_state=0)
+        p = estimator.fit(X, y, sample_weight=weight).predict_proba(X)
         log_p = np.log(np.clip(p, 1e-5, 1 - 1e-5))
         score += (K - 1) * (log_p - log_p.mean(axis=1, keepdims=True))
         own = log_p[rows, y]
@@ -62,7 +62,7 @@ def test_probabilities_beat_votes_of_the_same_stumps():
 @pytest.mark.parametrize(
     "learner", [LinearDiscriminantAnalysis(), KNeighborsClassifier(15)], ids=["lda", "knn"]
 )
-def test_learners_without_weights_get_drawn_rows(learner):
+def test_learners_without_weights_get_sampled_rows(learner):
     X, y = load_iris(return_X_y=True)
     model = RealAdaBoostClassifier(learner, n_estimators=8, random_state=0).fit(X[::2], y[::2])
     assert model.n_iter_ > 1
@@ -71,7 +71,7 @@ def test_learners_without_weights_get_drawn_rows(learner):
     assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
-def test_a_perfect_member_is_kept_alone():
+def test_a_perfect_model_is_kept_alone():
     X, y = classes(2)
     model = RealAdaBoostClassifier(DecisionTreeClassifier(random_state=0)).fit(X, y)
     assert model.n_iter_ == 1
@@ -105,11 +105,11 @@ def test_weights_equal_repetition_of_stumps():
     assert_allclose(weighted, repeated, atol=1e-7)
 
 
-def test_a_rare_class_is_never_missing_from_a_draw():
+def test_a_rare_class_is_never_missing_from_a_sample():
     rng = np.random.RandomState(0)
     X = np.vstack([rng.normal(size=(60, 2)), rng.normal(size=(2, 2)) + 8.0])
     y = np.r_[np.zeros(60), np.ones(2)]
     model = RealAdaBoostClassifier(KNeighborsClassifier(1), n_estimators=20, random_state=0).fit(
         X, y
     )
-    assert all(len(member.classes_) == 2 for member in model.estimators_)
+    assert all(len(estimator.classes_) == 2 for estimator in model.estimators_)

@@ -39,7 +39,7 @@ def blobs():
     return X, np.array(["a", "b", "c"])[cluster % 3]
 
 
-# --- limits and known answers ---
+# --- limits and known solutions ---
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_xor_is_solved_from_nearly_every_random_start():
 
 
 @pytest.mark.parametrize("learner", ["lda", "perceptron"])
-def test_monotone_sweeps_never_raise_the_training_error_and_settle(blobs, learner):
+def test_monotone_sweeps_never_raise_the_training_error_and_converge(blobs, learner):
     for seed in range(5):
         model = SpacePartitioningClassifier(
             learner,
@@ -303,10 +303,10 @@ def test_auto_takes_one_region_where_one_is_enough(rng):
     assert linear.n_regions_ == 1
     # Both 2 and 5 are worse than 1, so 15 is not tried.
     assert list(linear.n_regions_errors_) == [1, 2, 5]
-    bent = SpacePartitioningClassifier("lda", n_regions="auto", n_init=2, random_state=0)
-    bent.fit(X, X[:, 0] * X[:, 1] > 0)
-    assert bent.n_regions_errors_[1] > 0.3
-    assert bent.n_regions_ > 1
+    curved = SpacePartitioningClassifier("lda", n_regions="auto", n_init=2, random_state=0)
+    curved.fit(X, X[:, 0] * X[:, 1] > 0)
+    assert curved.n_regions_errors_[1] > 0.3
+    assert curved.n_regions_ > 1
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_auto_takes_one_region_where_nothing_can_be_held_out():
         (GaussianNB(), "perceptron"),
     ],
 )
-def test_any_classifier_serves_in_either_place(blobs, region, reject):
+def test_any_classifier_serves_as_region_or_gate(blobs, region, reject):
     X, y = blobs
     model = SpacePartitioningClassifier(
         region, reject, n_regions=2, n_init=1, max_iter=3, random_state=0

@@ -92,7 +92,7 @@ def test_a_gate_may_be_a_pipeline(roof):
     assert_array_equal(behind, plain)
 
 
-def test_auto_gains_by_regions_where_there_is_a_bend(rng):
+def test_auto_gains_by_regions_where_the_slope_changes(rng):
     X = rng.normal(size=(200, 3))
     model = SpacePartitioningRegressor(n_regions="auto", n_init=2, random_state=0)
     noise = 0.5 * rng.normal(size=200)
@@ -106,7 +106,7 @@ def test_auto_gains_by_regions_where_there_is_a_bend(rng):
 
 
 def test_auto_tries_many_regions_where_few_have_made_it_worse():
-    """A product of bends looks like noise to few planes, so that they must not end the search."""
+    """A product of curves looks like noise to few linear models, so all candidates are tried."""
     rng = np.random.RandomState(3)
     X = rng.normal(size=(200, 3))
     model = SpacePartitioningRegressor(n_init=2, random_state=0)

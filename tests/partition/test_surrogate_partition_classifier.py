@@ -55,5 +55,5 @@ def test_stopping_early_warns():
 def test_rows_of_single_precision_meet_scales_of_double(rng):
     X = 1e140 * rng.normal(size=(60, 2))
     model = SurrogatePartitionClassifier(random_state=0).fit(X, X[:, 0] > 0)
-    asked = rng.normal(size=(5, 2)).astype(np.float32)
-    assert_allclose(model.predict_proba(asked), model.predict_proba(asked.astype(float)))
+    calls = rng.normal(size=(5, 2)).astype(np.float32)
+    assert_allclose(model.predict_proba(calls), model.predict_proba(calls.astype(float)))

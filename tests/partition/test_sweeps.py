@@ -1,4 +1,4 @@
-"""The driver of sweeps, with an engine that only writes down what it is asked."""
+"""The driver of sweeps, with an engine that only records its calls."""
 
 from types import SimpleNamespace
 
@@ -29,24 +29,24 @@ class Scripted(Engine):
 
     def __init__(self, regions, gates, errors, converges_at=99):
         self.regions, self.gates, self.errors = regions, gates, errors
-        self.converges_at, self.asked = converges_at, []
+        self.converges_at, self.calls = converges_at, []
 
     def region_problems(self, runs):
-        self.asked.append("regions")
+        self.calls.append("regions")
         return [self.regions for _ in runs]
 
     def set_regions(self, run, models):
         run.models = models
 
     def gate_problems(self, runs, k):
-        self.asked.append(f"gate {k}")
+        self.calls.append(f"gate {k}")
         return [self.gates[k] for _ in runs]
 
     def set_gate(self, run, k, gate, problem):
         run.gates[k] = gate
 
     def reroute(self, runs):
-        self.asked.append("reroute")
+        self.calls.append("reroute")
         sweep = runs[0].n_sweeps
         sizes = np.array([problem.n_rows for problem in self.regions])
         has_converged = sweep + 1 == self.converges_at
@@ -65,7 +65,7 @@ GATES = [gate(4, 2), gate(3, 1)]
 def test_a_sweep_fits_regions_then_gates_from_the_last_then_routes():
     engine = Scripted(REGIONS, GATES, [0.3])
     cascade = sweep(engine, max_iter=1)
-    assert engine.asked == ["regions", "gate 1", "gate 0", "reroute"]
+    assert engine.calls == ["regions", "gate 1", "gate 0", "reroute"]
     assert cascade.regions == ["model"] * 3
     assert cascade.gates == ["gate", "gate"]
     assert cascade.history["disagreement"].tolist() == [[0.4, 0.3]]
@@ -83,7 +83,7 @@ def test_sweeps_end_when_nothing_moves():
     engine = Scripted(REGIONS, GATES, [0.3, 0.3, 0.3], converges_at=2)
     cascade = sweep(engine)
     assert (cascade.n_iter, cascade.converged) == (2, True)
-    assert engine.asked.count("reroute") == 2
+    assert engine.calls.count("reroute") == 2
 
 
 def test_an_empty_region_learns_from_all_rows_and_keeps_its_model_later():
@@ -120,7 +120,7 @@ def test_a_learner_that_never_fits_a_gate_is_the_users_error():
 def test_starts_that_have_converged_are_not_run_again():
     class Uneven(Scripted):
         def reroute(self, runs):
-            self.asked.append(len(runs))
+            self.calls.append(len(runs))
             sizes = np.array([4, 3, 3])
             return [Outcome(0.3, sizes, run.state == "quick", {}) for run in runs]
 
@@ -128,4 +128,4 @@ def test_starts_that_have_converged_are_not_run_again():
     runs = [Run(3, "quick"), Run(3, "slow")]
     cascades = run_sweeps(engine, runs, max_iter=3, keep="last")
     assert [cascade.n_iter for cascade in cascades] == [1, 3]
-    assert [asked for asked in engine.asked if isinstance(asked, int)] == [2, 1, 1]
+    assert [calls for calls in engine.calls if isinstance(calls, int)] == [2, 1, 1]

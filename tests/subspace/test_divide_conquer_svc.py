@@ -26,7 +26,7 @@ def test_one_cluster_is_scikit_learns_machine(moons, three_classes):
 
 
 @pytest.mark.parametrize("clustering", ["kmeans", "kernel"])
-def test_a_query_is_answered_by_its_own_cluster(moons, clustering):
+def test_a_query_is_predicted_by_its_own_cluster(moons, clustering):
     X, y = moons
     model = DivideConquerSVC(5.0, 1.5, n_clusters=5, clustering=clustering, random_state=0)
     model.fit(X, y)
@@ -58,7 +58,7 @@ def test_coinciding_rows_cannot_be_divided(rng):
     assert model.cluster_sizes_.max() == 45
 
 
-def test_a_cluster_of_one_class_answers_with_it():
+def test_a_cluster_of_one_class_predicts_it():
     X, group = make_blobs(90, centers=[[-9, 0], [0, 9], [9, 0]], cluster_std=0.5, random_state=0)
     y = np.array(["left", "right"])[(group == 2).astype(int)]
     model = DivideConquerSVC(n_clusters=3, random_state=0).fit(X, y)
@@ -135,13 +135,13 @@ def test_number_of_clusters_follows_the_rows(rng):
         DivideConquerSVC(n_clusters=20).fit(X[:10], np.arange(10) % 2)
 
 
-def centers(*places):
-    return CenterClusters(np.array([[place] for place in places]))
+def centers(*positions):
+    return CenterClusters(np.array([[position] for position in positions]))
 
 
-def landmarks(*places):
+def landmarks(*positions):
     """One landmark a cluster; labels need not be consecutive."""
-    rows = np.array([[place] for place in places])
+    rows = np.array([[position] for position in positions])
     return KernelClusters(rows, np.ones(len(rows)), 3 * np.arange(len(rows)), 1.0, np.float32)
 
 
@@ -154,7 +154,7 @@ def test_joined_clusters_follow_one_another(make):
 
 
 @pytest.mark.parametrize("make", [centers, landmarks])
-def test_clusters_left_out_close_the_gap(make):
+def test_clusters_that_are_removed_leave_no_index(make):
     clusters = make(0.0, 1.0, 5.0).without([1])
     assert_array_equal(clusters.centers[:, 0], [0, 5])
     assert_array_equal(clusters.assign(np.array([[1.0], [4.0]])), [0, 1])

@@ -48,7 +48,7 @@ def test_sparse_input_gives_the_dense_result(sparse_rows, method):
 
 
 @pytest.mark.parametrize("method", ["random", "principal", "discriminant"])
-def test_subsets_have_the_size_asked_for(wine, method):
+def test_subsets_have_the_given_size(wine, method):
     X, y = wine
     for wanted, size in ((5, 5), (0.75, 10), (0.01, 1), (1.0, 13), (99, 13)):
         parts = FeatureSpaceDecomposition(
@@ -199,7 +199,7 @@ def test_a_scatter_too_large_to_form_is_not_needed_for_few_rows(rng):
         assert FeatureSpaceDecomposition(method).fit(X, y).transform(X).shape[0] == 5
 
 
-def test_errors_say_what_to_do(wine):
+def test_errors_name_the_remedy(wine):
     X, _ = wine
     with pytest.raises(ValueError, match="Every column of X is constant.*n_samples=178"):
         FeatureSpaceDecomposition().fit(np.ones_like(X))

@@ -200,7 +200,7 @@ def test_a_class_that_a_fold_lacks_does_not_shift_columns(wine):
 
 
 @pytest.mark.parametrize("method", ["decision_function", "predict_proba"])
-def test_what_a_row_is_told_does_not_depend_on_the_rows_beside_it(wine, method):
+def test_predictions_do_not_depend_on_other_rows(wine, method):
     """Models of folds that lack a class must score it, too."""
     X, y = wine
     folds = [(np.flatnonzero(y != c), np.flatnonzero(y == c)) for c in range(3)]
@@ -261,7 +261,7 @@ def test_fusion_of_blocks_beats_every_block():
     assert fused < alone.min()
 
 
-def test_wrong_set_ups_say_what_to_do(two_classes):
+def test_wrong_settings_name_the_remedy(two_classes):
     X, y = two_classes
     cases = [
         ({"decompositions": "random"}, "must be an array-like. Got 'random'"),

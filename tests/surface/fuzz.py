@@ -1,4 +1,4 @@
-"""Small ugly problems for decision surfaces, drawn from a seed."""
+"""Small ugly problems for decision surfaces, generated from a seed."""
 
 import warnings
 

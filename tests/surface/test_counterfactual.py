@@ -63,7 +63,7 @@ def test_immutable_columns_stay_exactly_as_they_were(surface, cancer):
     assert np.median(changed.distances[both] / free.distances[both]) > 0.99
 
 
-def test_immutable_linear_answer_is_exact(cancer):
+def test_immutable_linear_solution_is_exact(cancer):
     X, y = cancer
     model = LogisticRegression(C=0.1).fit(X, y)
     surface = DecisionSurface(model, random_state=0).fit(X)
@@ -160,7 +160,7 @@ def test_metric_of_a_call_replaces_that_of_the_surface(cancer):
     assert whitened.counterfactual(X[:5], metric="mahalanobis").found.all()
 
 
-def test_nothing_to_find_is_said_and_not_made_up(cancer):
+def test_nothing_to_find_is_reported(cancer):
     X, y = cancer
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
     alone = X[model.predict(X) == 1]
@@ -173,7 +173,7 @@ def test_nothing_to_find_is_said_and_not_made_up(cancer):
     assert_array_equal(changed.status, SurfaceStatus.NO_SURFACE)
 
 
-def test_single_precision_answers_are_checked_as_returned(cancer):
+def test_single_precision_points_are_checked_as_returned(cancer):
     X, y = cancer
     X = X.astype(np.float32)
     model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, y)

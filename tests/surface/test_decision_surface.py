@@ -102,9 +102,9 @@ def test_ray_crosses_where_the_segment_does(surface):
     between = np.linspace(2.0, found.points[0, 1], 200)[:-1]
     side = surface.estimator_.predict(np.column_stack([np.zeros(199), between]))
     assert len(set(side)) == 1
-    missed = surface.along([[0.0, 2.0]], [[0.0, 1.0]], max_distance=0.2)
-    assert missed.status[0] == SurfaceStatus.NO_CROSSING
-    assert np.isinf(missed.distances[0])
+    outside = surface.along([[0.0, 2.0]], [[0.0, 1.0]], max_distance=0.2)
+    assert outside.status[0] == SurfaceStatus.NO_CROSSING
+    assert np.isinf(outside.distances[0])
 
 
 def test_every_local_solver_has_a_surface(noisy):
@@ -253,7 +253,7 @@ def test_distance_to_a_label_is_signed():
     scores = model.decision_function(beyond)
     others = np.delete(scores, 2, axis=1).max(axis=1)
     assert np.median(np.abs(scores[:, 2] - others)) < 1e-4
-    # Where class 2 is not next door, it is farther than the end of the own region.
+    # Where class 2 is not adjacent, it is farther than the end of the own region.
     assert (np.abs(to_last) >= surface.distance(X) - 1e-5).all()
 
 
@@ -263,17 +263,17 @@ def test_pairs_of_linear_scores_have_the_closed_form():
     distances = DecisionSurface(model, random_state=0).fit(X).distance(X)
     scores, W = model.decision_function(X), model.coef_
     own = scores.argmax(axis=1)
-    gaps = scores[np.arange(150), own][:, None] - scores
+    differences = scores[np.arange(150), own][:, None] - scores
     lengths = np.linalg.norm(W[own][:, None] - W[None], axis=2)
     with np.errstate(invalid="ignore"):
-        expected = np.nanmin(np.where(lengths > 0, gaps / lengths, np.nan), axis=1)
+        expected = np.nanmin(np.where(lengths > 0, differences / lengths, np.nan), axis=1)
     assert_allclose(distances, expected, atol=1e-5)
 
 
 # --- metrics ---
 
 
-def test_metrics_measure_what_they_say(noisy):
+def test_metrics_measure_their_distances(noisy):
     X, y = noisy
     X = X * [10.0, 0.1]
     model = LogisticRegression(C=100.0).fit(X, y)
@@ -306,7 +306,7 @@ def test_bad_metrics_are_refused(noisy):
 # --- corner cases ---
 
 
-def test_one_answer_for_all_rows_warns_and_measures_infinity(noisy):
+def test_one_prediction_for_all_rows_warns_and_measures_infinity(noisy):
     X, y = noisy
     model = LogisticRegression().fit(X, y)
     alone = X[model.predict(X) == 1]
@@ -370,7 +370,7 @@ def test_unfitted_classifier_needs_labels(noisy):
         DecisionSurface(fitted).distance(X)
 
 
-def test_answers_do_not_depend_on_company(noisy):
+def test_results_do_not_depend_on_other_rows(noisy):
     X, y = noisy
     for model in (RandomForestClassifier(10, random_state=0), SVC()):
         surface = DecisionSurface(model, random_state=0).fit(X, y)
@@ -381,7 +381,7 @@ def test_answers_do_not_depend_on_company(noisy):
 
 @pytest.mark.parametrize("many", [0, 10_000])
 def test_frames_keep_names_and_floats_keep_size(noisy, many, monkeypatch):
-    monkeypatch.setattr("vicinal._base._forests._MANY_ROWS", many)  # forests are asked for more
+    monkeypatch.setattr("vicinal._base._forests._MANY_ROWS", many)  # forests predict more rows
     X, y = noisy
     frame = pd.DataFrame(X, columns=["a", "b"])
     for model in (SVC(), RandomForestClassifier(5, random_state=0), GaussianNB()):

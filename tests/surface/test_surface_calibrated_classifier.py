@@ -129,7 +129,7 @@ def test_weights_need_a_classifier_that_takes_them(moons):
     assert_allclose(behind.slopes_, weighted.slopes_)
 
 
-def test_a_fold_with_one_answer_does_no_harm():
+def test_a_fold_with_one_predicted_class_does_no_harm():
     X = np.linspace(-1.0, 1.0, 30)[:, None]
     y = (np.arange(30) >= 27).astype(int)
     model = SurfaceCalibratedClassifier(SVC(C=1e-3), cv=3, random_state=0).fit(X, y)

@@ -21,7 +21,7 @@ def diabetes():
     return load_diabetes(return_X_y=True)
 
 
-def test_held_out_answers_are_those_of_cross_validation(diabetes):
+def test_held_out_predictions_are_those_of_cross_validation(diabetes):
     X, y = diabetes
     folds = KFold(4, shuffle=True, random_state=3)
     model = ConformalRegressor(Ridge(), cv=folds).fit(X, y)
@@ -117,7 +117,7 @@ def test_sets_cover(method):
     accuracy = model.score(X[2000:], y[2000:])
     for coverage in (0.8, 0.95):
         sets = model.predict_set(X[2000:], coverage, method=method)
-        # Adaptive sets hold the most probable label, whatever is asked.
+        # Adaptive sets hold the most probable label, whatever the coverage.
         expected = max(coverage, accuracy) if method == "adaptive" else coverage
         assert abs(sets[np.arange(4000), y[2000:]].mean() - expected) < 0.025
 
@@ -154,7 +154,7 @@ def test_far_rows_have_no_support(diabetes):
     assert model.typicality(X[:1] + 100.0)[0] < 0.01
 
 
-def test_a_table_of_words_and_gaps():
+def test_a_table_of_strings_and_missing_values():
     pd = pytest.importorskip("pandas")
     from vicinal.table import TableEncoder
 
@@ -172,12 +172,12 @@ def test_a_table_of_words_and_gaps():
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
-def test_a_model_that_answers_nan_is_named():
-    """GaussianNB answers NaN for columns whose variance vanishes, and for rows far away."""
+def test_a_model_that_predicts_nan_is_named():
+    """GaussianNB predicts NaN for columns whose variance vanishes, and for rows far away."""
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=r"GaussianNB\(\) answers nan .* scale X first"):
         ConformalClassifier(GaussianNB()).fit(1e-300 * X, y)
     model = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y)
-    for ask in (model.predict_proba, model.predict, model.predict_set):
+    for method in (model.predict_proba, model.predict, model.predict_set):
         with pytest.raises(ValueError, match="X reaches 1e"):
-            ask(np.full((1, 4), 1e300))
+            method(np.full((1, 4), 1e300))

@@ -25,7 +25,7 @@ def one_dimensional_error(transformer, X, y):
     return 1 - LinearDiscriminantAnalysis().fit(z, y).score(z, y)
 
 
-def test_uncertainty_places_components_where_they_can_tell_the_classes(corners):
+def test_uncertainty_puts_components_where_they_separate_the_classes(corners):
     errors = {
         region_method: one_dimensional_error(
             LocalDiscriminantTransformer(region_method=region_method, random_state=0), *corners
@@ -94,7 +94,7 @@ def test_kmeans_regions_are_hard(three_classes):
     assert model.mixture_ is None
 
 
-def test_weights_equal_repetition_where_nothing_is_drawn(three_classes, rng):
+def test_weights_equal_repetition_where_nothing_is_sampled(three_classes, rng):
     X, y = three_classes
     times = rng.randint(0, 3, len(X))
     weighted = LocalDiscriminantTransformer(n_regions=1, region_method="density")

@@ -81,7 +81,7 @@ def test_beats_nearest_neighbours_on_digits(digits):
 
 
 def test_two_metrics_beat_one_where_two_are_needed():
-    # One draw is a matter of luck: a point of accuracy on average, and rounding decides a row.
+    # One sample is a matter of luck: a point of accuracy on average, and rounding decides a row.
     gains = []
     for seed in range(4):
         X, X_test, y, y_test = crossing_borders(seed)
@@ -306,7 +306,7 @@ def test_the_number_of_threads_changes_nothing(wine, solver):
 
 
 def test_the_first_trials_on_satimage_began_with_sigma_of_the_seventh_neighbour(data_folder):
-    # They report G / N = 0.761 at the start, and neither the rows nor A: only rows drawn at random
+    # They report G / N = 0.761 at the start, and neither rows nor A: only rows sampled at random
     # with A = I / sigma come near it.
     data = load_dataset("satimage", data_home=data_folder)
     X, y = StandardScaler().fit_transform(np.asarray(data.X_train, float)), data.y_train
@@ -315,10 +315,10 @@ def test_the_first_trials_on_satimage_began_with_sigma_of_the_seventh_neighbour(
         u = uncertainty_map(X[rows], y[rows], n_neighbors=None, bandwidth=bandwidth)
         return 1.0 - u.mean()
 
-    draws = [np.random.RandomState(seed).permutation(len(X))[:1500] for seed in range(4)]
-    assert max(expected(rows, "auto") for rows in draws) > 0.761
-    assert all(0.73 < expected(rows, "auto") < 0.78 for rows in draws)
-    assert min(expected(rows, 1.0) for rows in draws) > 0.82
+    samples = [np.random.RandomState(seed).permutation(len(X))[:1500] for seed in range(4)]
+    assert max(expected(rows, "auto") for rows in samples) > 0.761
+    assert all(0.73 < expected(rows, "auto") < 0.78 for rows in samples)
+    assert min(expected(rows, 1.0) for rows in samples) > 0.82
     assert expected(np.arange(1500), "auto") > 0.82
     assert expected(np.arange(1500), 1.0) > 0.88
 

@@ -30,13 +30,13 @@ def test_lbfgs_finds_the_top():
     assert np.diff(watch.scores).min() >= 0
 
 
-def test_lbfgs_tells_when_it_ran_out_of_steps():
+def test_lbfgs_reports_when_it_ran_out_of_steps():
     watch = BestIterate(value_of, None)
     assert not lbfgs_ascent(hill, np.eye(2), watch, max_iter=2, tol=0.0)
     assert len(watch.iterates) == 3
 
 
-def test_annealing_climbs_and_keeps_the_best(rng):
+def test_annealing_ascends_and_keeps_the_best(rng):
     watch = BestIterate(lambda matrices: sum(value_of(A) for A in matrices), None)
     annealed_ascent(
         [hill, hill],

@@ -122,7 +122,7 @@ def test_labels_weigh_rows_by_their_uncertainty(three_classes):
     assert_array_equal(by_labels.means_, by_weights.means_)
 
 
-def test_components_settle_on_the_border(rng):
+def test_components_lie_on_the_border(rng):
     X = rng.normal(size=(600, 2)) + np.repeat([[2.0, 0.0], [-2.0, 0.0]], 300, axis=0)
     y = np.repeat([0, 1], 300)
     border = ResponsibilityMixture(1, random_state=0).fit(X, y)
@@ -206,7 +206,11 @@ def test_more_components_than_rows_is_an_error(blobs):
 @pytest.mark.parametrize(("gain", "chosen"), [(1e-12, 0), (-1e-12, 0), (1e-6, 1), (-1e-6, 0)])
 def test_rounding_does_not_choose_among_starts_that_meet(gain, chosen):
     ends = [
-        (Components(np.ones(1), np.full((1, 2), place), np.eye(2), np.eye(2)), [-5.0, bound], True)
-        for place, bound in enumerate((-4.0, -4.0 + gain))
+        (
+            Components(np.ones(1), np.full((1, 2), position), np.eye(2), np.eye(2)),
+            [-5.0, bound],
+            True,
+        )
+        for position, bound in enumerate((-4.0, -4.0 + gain))
     ]
     assert_array_equal(best_mixture(ends, np.zeros(2)).components.means, np.full((1, 2), chosen))

@@ -85,7 +85,7 @@ def test_ties_are_kept_by_the_search_too(rng):
     )
 
 
-def test_tiny_bandwidth_asks_the_nearest_neighbour(moons):
+def test_tiny_bandwidth_uses_the_nearest_neighbour(moons):
     X, y = moons
     d2 = np.sum((X[:, None] - X[None]) ** 2, axis=2)
     np.fill_diagonal(d2, np.inf)

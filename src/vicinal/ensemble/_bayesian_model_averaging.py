@@ -221,8 +221,8 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         estimators = {name: estimator for name, estimator in self.estimators if estimator != "drop"}
         if not estimators:
             raise ValueError(
-                f"estimators={self.estimators!r} holds nothing but 'drop'; give at least one "
-                "estimator."
+                f"estimators={self.estimators!r} holds no estimator; give at least one that is "
+                "not 'drop'."
             )
         classify, is_uniform = data.classes is not None, np.ptp(data.weights) == 0.0
         for name, estimator in estimators.items():
