@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -130,8 +131,31 @@ def test_parts_of_the_same_name_are_refused(model_file):
     refused(model_file, "not a model file: it holds")
 
 
+def test_arrays_that_expand_too_much_are_refused(tmp_path):
+    path, bomb = tmp_path / "model.vicinal", zlib.compress(bytes(2**26), 9)
+    document, _ = unpacked(save(np.zeros(3), path))
+    document["arrays"] = [["|u1", [2**26], "C", len(bomb)]]
+    write_parts(path, {"model.json": json.dumps(document), "arrays.bin": bomb})
+    refused(path, "more than 50 times")
+    for claimed in (2**20, len(bomb) + 1, 2**26):
+        document["arrays"] = [["|u1", [claimed], "C", len(bomb)], ["|u1", [2**20], "C", 2**20]]
+        content = bomb + bytes(2**20)
+        write_parts(path, {"model.json": json.dumps(document), "arrays.bin": content})
+        refused(path, "another length|more than 50 times")
+
+
+def test_constant_arrays_are_saved_so_that_they_can_be_loaded(tmp_path):
+    zeros = np.zeros(2**20)
+    path = save([zeros, np.arange(2**20)], tmp_path / "model.vicinal")
+    assert path.stat().st_size < 4 * 2**20
+    assert (load(path)[0] == 0).all()
+    path = save(zeros, path)
+    assert path.stat().st_size > zeros.nbytes
+    assert (load(path) == 0).all()
+
+
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
-def test_packed_parts_are_refused_so_there_are_no_bombs(model_file, packing):
+def test_parts_that_zip_compresses_are_refused(model_file, packing):
     parts = {**parts_of(model_file), "arrays.bin": bytes(2**24)}
     refused(write_parts(model_file, parts, compression=packing), "compressed or encrypted")
 
@@ -148,7 +172,7 @@ def test_packed_parts_are_refused_so_there_are_no_bombs(model_file, packing):
 def test_arrays_must_be_as_the_document_declares(model_file, layout):
     parts = parts_of(model_file)
     document = json.loads(parts["model.json"])
-    document["arrays"][0] = layout
+    document["arrays"][0] = [*layout, document["arrays"][0][3]]
     write_parts(model_file, {**parts, "model.json": json.dumps(document)})
     refused(model_file, "dtype|length|array|damaged")
 

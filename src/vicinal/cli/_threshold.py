@@ -10,6 +10,7 @@ from vicinal._base._held_out import OutOfFold
 from vicinal._kernels.calibration._probabilities import fit_platt
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._show import InputError, quoted, say
+from vicinal.io import ModelFileError
 
 # The cut of least cost must save this many standard errors, or it is taken for luck.
 _SURE = 2.0
@@ -96,9 +97,17 @@ class Threshold:
 
     @classmethod
     def of(cls, metadata: dict[str, Any]) -> "Threshold | None":
-        """Return what the file of a model says."""
+        """Return the threshold in the metadata of a model file."""
         stored = metadata.get("threshold")
-        return None if stored is None else cls(**stored)
+        if stored is None:
+            return None
+        kinds = {"positive": str, "value": float, "cost": float}
+        if not isinstance(stored, dict) or {k: type(v) for k, v in stored.items()} != kinds:
+            raise ModelFileError(
+                f"the threshold {str(stored)[:100]!r} in the metadata must have the entries "
+                "positive (a string), value and cost (numbers); fit and save again."
+            )
+        return cls(**stored)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the file of a model."""
