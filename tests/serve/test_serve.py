@@ -402,10 +402,10 @@ def test_the_page_holds_the_columns_and_runs_no_label(people):
 
 def test_numbers_in_strings_have_a_range(people):
     _, table, _ = people
-    table = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
-    table.loc[0, "age"] = "unknown"
-    model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, table["more"])
-    controls = ServedExplorer(ServedModel(model, "ages", table)).as_dict()["data"]["controls"]
+    words = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
+    words.loc[0, "age"] = "not told"
+    model = make_pipeline(TableEncoder(), LinearRegression()).fit(words, words["more"])
+    controls = ServedExplorer(ServedModel(model, "ages", words)).as_dict()["data"]["controls"]
     assert [control["kind"] for control in controls] == ["number", "level", "number"]
     assert (controls[0]["min"], controls[0]["max"]) == (table["age"].min(), table["age"].max())
     client = TestClient(create_app(model, table=table))
