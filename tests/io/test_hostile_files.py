@@ -111,7 +111,7 @@ def test_changed_contents_do_not_match_the_checksum(model_file):
 
 
 def test_other_formats_need_an_update(model_file):
-    edit(model_file, lambda document, arrays: document.update(format_version=3))
+    edit(model_file, lambda document, arrays: document.update(format_version=4))
     refused(model_file, "update vicinal")
 
 
@@ -866,4 +866,8 @@ def test_a_thousand_mutations_run_nothing_and_raise_one_error(good, tmp_path):
 
 
 def test_the_helpers_repack_a_file_without_changing_it(good, tmp_path):
-    assert parts_of(repacked(tmp_path / "again.vicinal", *unpacked(good))) == parts_of(good)
+    document, arrays = unpacked(good)
+    again, same = unpacked(repacked(tmp_path / "again.vicinal", *unpacked(good)))
+    assert {**again, "arrays": None} == {**document, "arrays": None}
+    for first, second in zip(arrays, same, strict=True):
+        np.testing.assert_array_equal(first, second)

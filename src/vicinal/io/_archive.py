@@ -23,8 +23,8 @@ _ENCRYPTED = 0x1
 _ZIP_FILE = b"PK"
 _MAX_RATIO = 50
 _SMALL = 2**20  # bytes that any file may expand to
-# Arrays are compressed if a part of them shrinks by a fifth.
-_SAMPLE, _GAIN = 2**15, 0.8
+# Arrays from this size on are compressed if a part of them shrinks by a fifth.
+_LEAST, _SAMPLE, _GAIN = 2**8, 2**15, 0.8
 _PLAIN_KINDS = "biufcSUmM"
 
 
@@ -63,7 +63,7 @@ def _compressed(content: Any) -> Any:
     """Return compressed bytes, or the given ones if they would not become shorter."""
     middle = max(0, len(content) - _SAMPLE) // 2
     sample = content[middle : middle + _SAMPLE]
-    if not len(sample) or len(zlib.compress(sample, 1)) > _GAIN * len(sample):
+    if len(content) < _LEAST or len(zlib.compress(sample, 1)) > _GAIN * len(sample):
         return content
     shorter = zlib.compress(content)
     return shorter if len(shorter) < len(content) else content
