@@ -187,7 +187,8 @@ def structures(page):
         "None, a text, a flag, a dictionary, a function, another object, or nothing. Of these "
         "damages, every 6th of scikit-learn's classes (one file or more for each class that a file "
         "may name) and every 16th of vicinal's is tried: `info`, `load`, predictions, and for one "
-        f"in {damage.EXPLAINED} an explanation, in a process that may crash. vicinal's compiled "
+        f"in {damage.EXPLAINED} an explanation and requests to a server of the model, in a process "
+        "that may crash. vicinal's compiled "
         "code checks its bounds. Crashed: the process ended, also for taking longer than "
         f"{damage.SECONDS} s. Not finite: a prediction is NaN or infinite."
     )

@@ -386,7 +386,7 @@ def test_warnings_of_the_library_are_notes_of_one_line_and_others_are_not(csv, m
         warnings.warn_explicit("X does not have valid feature names", UserWarning, theirs, 2)
         warnings.warn_explicit("Recall is ill-defined", UndefinedMetricWarning, ours, 3)
 
-    monkeypatch.setattr("vicinal.cli._commands.info", warn)
+    monkeypatch.setattr("vicinal.cli._info.info", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run(["info", str(csv)]) == 0

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 from sklearn.base import is_regressor
 from sklearn.datasets import make_classification
@@ -103,13 +104,17 @@ def main(names):
         small.fit(X[:200], target[:200])  # compiles, which cannot be interrupted half-way
         model = _long_instance(cls, small)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _say(name)
+        fitted = None
         try:
-            model.fit(X, target)
+            _say(name)
+            fitted = model.fit(X, target)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             _say(["done", 0.0])
         except KeyboardInterrupt:
-            _say([_left(model), time.process_time()])
+            # On a busy machine the signal may come after the fit.
+            _say(["done", 0.0] if fitted else [_left(model), time.process_time()])
+        except Exception:
+            _say([traceback.format_exc(), time.process_time()])
 
 
 def _left(model):

@@ -30,6 +30,17 @@ def test_what_is_no_table_is_refused(name, case):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+def test_queries_that_are_no_table_are_refused(name):
+    model = ESTIMATORS[name].fit(NUMBERS, np.arange(N) % 2)
+    methods = ("predict", "transform", "project", "kneighbors", "score_samples")
+    predict = next(getattr(model, method) for method in methods if hasattr(model, method))
+    for case in ("repeated names", "dictionaries"):
+        X, message = BAD[case]
+        with pytest.raises(ValueError, match=message):
+            predict(X)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_periods_are_read_or_refused_with_the_remedy(name):
     model = ESTIMATORS[name]
     if reads_frames(model) or name.startswith("Auto"):

@@ -196,6 +196,8 @@ def test_a_wanted_prediction_is_reached():
         assert model.predict(point)[0] == section.values["label"] == label
     with pytest.raises(ValueError, match="target='d' must be one of the classes"):
         explain(model, X3[0], background=X3, target="d")
+    with pytest.raises(ValueError, match="target='b' needs a counterfactual.*background"):
+        explain(model, X3[0], target="b")
 
 
 def test_support_is_small_far_away():

@@ -31,7 +31,7 @@ from vicinal.uncertainty import ConformalRegressor
 
 LARGE = 10**6
 SECONDS = 120  # for one damage
-EXPLAINED = 50  # of so many damages, one is explained too
+EXPLAINED = 50  # of so many damages, one is explained and served too
 
 
 def _changed(array, value):
@@ -246,6 +246,20 @@ def _shifted(part):
 # --- what comes of it ---
 
 
+def _serve(model, rows):
+    """Send rows to a served model; raise if it fails other than by a refusal."""
+    from starlette.testclient import TestClient
+
+    from vicinal.serve import create_app
+
+    client = TestClient(create_app(model))
+    body = json.dumps({"rows": np.asarray(rows)[:2].tolist()})
+    for route in ("/predict", "/explain", "/metadata"):
+        reply = client.post(route, content=body) if route != "/metadata" else client.get(route)
+        if reply.status_code == 500:
+            raise RuntimeError(reply.text)
+
+
 def outcome(path, rows=X, explained=False):
     """Return what comes of loading a model and predicting with it: one word, and the error."""
     try:
@@ -257,6 +271,7 @@ def outcome(path, rows=X, explained=False):
         found = predictions(model, rows)
         if explained:
             explain(model, rows[0]).text()
+            _serve(model, rows)
     except Exception as error:
         # The error of compiled code with bounds checks.
         is_beyond = str(error) == "index is out of bounds"

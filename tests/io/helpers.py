@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.datasets import make_classification
 
-from vicinal.io._document import array_layout, describe_array
+from vicinal.io._archive import describe_array, read_archive
 
 ROOT = Path(__file__).parents[2]
 
@@ -91,19 +91,15 @@ def write_parts(path, parts, **options):
 
 def unpacked(path):
     """The document of a file and its arrays."""
-    parts = parts_of(path)
-    document, content, arrays = json.loads(parts["model.json"]), parts["arrays.bin"], []
-    for dtype, shape, order in map(array_layout, document["arrays"]):
-        size = dtype.itemsize * int(np.prod(shape))
-        array = np.frombuffer(content[:size], dtype).reshape(shape, order=order)
-        arrays.append(array.copy(order=order))
-        content = content[size:]
-    return document, arrays
+    with open(path, "rb") as file:
+        document, arrays = read_archive(file)
+    # Wide enough for the values of an attack.
+    return document, [a.astype(np.int64) if a.dtype in (np.int8, np.int16) else a for a in arrays]
 
 
 def repacked(path, document, arrays):
     """Write a document and arrays, described as they are."""
-    document["arrays"] = [describe_array(array) for array in arrays]
+    document["arrays"] = [[*describe_array(array), array.nbytes] for array in arrays]
     content = b"".join(array.tobytes("A") for array in arrays)
     return write_parts(path, {"model.json": json.dumps(document), "arrays.bin": content})
 

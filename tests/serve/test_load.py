@@ -365,3 +365,17 @@ def test_sigterm_finishes_running_requests_and_refuses_new_ones(held, listening,
     assert replies[0][0] == (200 if is_finished else 503)
     thread.join(WAIT)
     assert not thread.is_alive()
+
+
+def test_short_requests_may_interrupt_long_work(monkeypatch):
+    """A full garbage collection of all imported objects once stopped every request for 0.4 s."""
+    import uvicorn
+
+    found = []
+    monkeypatch.setattr(_app.sys, "setswitchinterval", found.append)
+    monkeypatch.setattr(_app.gc, "freeze", lambda: found.append("frozen"))
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server: found.append("started"))
+    serve(LogisticRegression().fit([[0.0], [1.0]], [0, 1]))
+    seconds, *rest = found
+    assert seconds < 0.001
+    assert rest == ["frozen", "started"]

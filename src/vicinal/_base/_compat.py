@@ -42,6 +42,7 @@ __all__ = [
     "draw_bootstrap",
     "fit_context",
     "grow_tree",
+    "import_optional",
     "neighbor_targets",
     "num_samples",
     "openmp_threads",

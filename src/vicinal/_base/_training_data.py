@@ -22,6 +22,7 @@ from vicinal._base._held_out import hold_out, rows_outside
 from vicinal._base._validation import (
     check_device_weights,
     check_groups,
+    check_is_table,
     check_magnitude,
     encode_device_labels,
     encode_labels,
@@ -285,6 +286,7 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
     With ``arrays``, a model fitted to NumPy arrays raises for rows of other array libraries.
     """
     check_is_fitted(estimator)
+    check_is_table(X)
     reference = getattr(estimator, "_reference", None)
     if arrays and reference is None and is_array_api(X):
         reference = np.empty(0)

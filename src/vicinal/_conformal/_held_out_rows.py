@@ -14,6 +14,7 @@ from vicinal._base import (
     TrainingData,
     as_given,
     as_numpy,
+    check_is_table,
     held_out_by_folds,
     positive_rows,
     saved,
@@ -346,5 +347,6 @@ class FoldedRowsMixin(TypicalityMixin):
         return self._folded
 
     def _row_numbers(self, X):
+        check_is_table(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return X.tocsr() if sparse.issparse(X) else X

@@ -5,9 +5,10 @@ A command imports what it needs when it runs.
 
 import sys
 import warnings
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -53,10 +54,30 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
+def _existing(kind: str) -> Callable[[Any], Any]:
+    """Return a callback that refuses files that do not exist, before the imports of a command."""
+
+    def check(value: Any) -> Any:
+        for path in value if isinstance(value, list) else [value]:
+            if path is not None and str(path) != "-" and not path.is_file():
+                from vicinal.cli._show import InputError
+
+                what = "is a folder" if path.is_dir() else "does not exist"
+                raise InputError(f"the {kind} {str(path)!r} {what}")
+        return value
+
+    return check
+
+
 _FORMATS = "CSV, TSV, Parquet, Arrow, Excel, JSON or JSON lines, also .gz; - is standard input."
-Table = Annotated[Path, typer.Argument(help=_FORMATS)]
-Tables = Annotated[list[Path], typer.Argument(help=f"{_FORMATS} Several are put together.")]
-Model = Annotated[Path, typer.Argument(help="A model written by `vicinal fit`.")]
+Table = Annotated[Path, typer.Argument(help=_FORMATS, callback=_existing("table"))]
+Tables = Annotated[
+    list[Path],
+    typer.Argument(help=f"{_FORMATS} Several are put together.", callback=_existing("table")),
+]
+Model = Annotated[
+    Path, typer.Argument(help="A model written by `vicinal fit`.", callback=_existing("model"))
+]
 Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates the columns of a text table; found by default.")
@@ -448,8 +469,8 @@ def serve_model(
             help="Token that requests must send; required unless the host is loopback.",
         ),
     ] = None,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in bytes.")] = 4
-    * 2**20,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in bytes.")] = 2
+    ** 20,
 ) -> None:
     """Serve a model over HTTP, with an interactive page.
 
@@ -530,9 +551,9 @@ def show_info(model: Model, as_json: AsJson = False) -> None:
     \b
     vicinal info people.vicinal
     """
-    from vicinal.cli import _commands
+    from vicinal.cli import _info
 
-    _commands.info(model, as_json=as_json)
+    _info.info(model, as_json=as_json)
 
 
 # --- from arguments to an exit code -------------------------------------------------------------

@@ -6,14 +6,13 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from vicinal._base import last_step, printable, write_whole
+from vicinal._base import last_step, write_whole
 from vicinal._base._wrappers import call_method, can
 from vicinal.cli._check_table import (
     Roles,
@@ -358,41 +357,6 @@ def serve(
         listen(fitted, host=host, port=port, max_bytes=max_bytes, **options)
     except (ImportError, ValueError) as error:
         raise InputError(str(error)) from None
-
-
-def info(model: Path, *, as_json: bool) -> None:
-    """Print the metadata of a model file."""
-    from vicinal.io import info as read_info
-
-    if not model.is_file():
-        raise InputError(f"the model {str(model)!r} does not exist")
-    try:
-        facts = read_info(model)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"the model {str(model)!r} cannot be read: {error}") from error
-    if as_json:
-        print(json.dumps(asdict(facts), indent=2, default=str))
-        return
-    threshold = Threshold.of(facts.metadata)
-    lines = {
-        **facts.metadata,
-        "threshold": threshold,
-        "saved": facts.saved,
-        "size": f"{facts.size:,} bytes",
-    }
-    lines["versions"] = ", ".join(f"{name} {text}" for name, text in facts.versions.items())
-    lines["classes"] = None if facts.classes is None else quoted(facts.classes, 12)
-    lines.pop("rows", None)
-    columns = lines.pop("columns", None)
-    if not isinstance(columns, dict):
-        columns = dict.fromkeys(facts.feature_names_in or [], "")
-    lines.setdefault("model", facts.model)
-    for key, value in lines.items():
-        if value is not None:
-            print(printable(f"{key:<9} {value}"))
-    print(f"columns   {len(columns)}")
-    for name, dtype in columns.items():
-        print(printable(f"  {name}  {dtype}"))
 
 
 def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> None:

@@ -10,6 +10,7 @@ from vicinal._base._held_out import OutOfFold
 from vicinal._kernels.calibration._probabilities import fit_platt
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._show import InputError, log, quoted
+from vicinal.io import ModelFileError
 
 # The cut of least cost is used if it saves at least this many standard errors.
 _SIGNIFICANT = 2.0
@@ -98,7 +99,15 @@ class Threshold:
     def of(cls, metadata: dict[str, Any]) -> "Threshold | None":
         """Return the threshold in the metadata of a model file."""
         stored = metadata.get("threshold")
-        return None if stored is None else cls(**stored)
+        if stored is None:
+            return None
+        kinds = {"positive": str, "value": float, "cost": float}
+        if not isinstance(stored, dict) or {k: type(v) for k, v in stored.items()} != kinds:
+            raise ModelFileError(
+                f"the threshold {str(stored)[:100]!r} in the metadata must have the entries "
+                "positive (a string), value and cost (numbers); fit and save again."
+            )
+        return cls(**stored)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the file of a model."""

@@ -1,7 +1,8 @@
-"""The archive of a model file: a JSON document and the bytes of all arrays, uncompressed.
+"""The archive of a model file: a JSON document and the bytes of all arrays.
 
-Without compression no part is larger than the file. Arrays follow one another in the order of the
-document, so that none overlaps another or reaches beyond the end.
+Arrays follow one another in the order of the document, so that none overlaps another or reaches
+beyond the end. An array whose stored length is below its size is compressed by zlib; all arrays
+together have at most ``_MAX_RATIO`` times the bytes that the file stores.
 """
 
 import json
@@ -9,31 +10,63 @@ import math
 import os
 import sys
 import zipfile
+import zlib
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from vicinal.io._document import array_layout, describe_array
 from vicinal.io._errors import ModelFileError
 
 _DOCUMENT, _ARRAYS = "model.json", "arrays.bin"
 _ENCRYPTED = 0x1
 _ZIP_FILE = b"PK"
+_MAX_RATIO = 50
+_SMALL = 2**20  # bytes that any file may expand to
+# Arrays from this size on are compressed if a part of them shrinks by a fifth.
+_LEAST, _SAMPLE, _GAIN = 2**8, 2**15, 0.8
+_PLAIN_KINDS = "biufcSUmM"
 
 
 def write_archive(file: BinaryIO, document: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write a document and its arrays, one array at a time."""
-    document = {**document, "arrays": [describe_array(array) for array in arrays]}
+    start = file.tell()
+    if not _written(file, document, arrays, compress=True):
+        file.seek(start)
+        file.truncate()
+        _written(file, document, arrays, compress=False)
+
+
+def _written(
+    file: BinaryIO, document: dict[str, Any], arrays: list[np.ndarray], *, compress: bool
+) -> bool:
+    """Write an archive; return whether the ratio of compression is one that can be read."""
+    layouts, n_bytes = [], 0
     with zipfile.ZipFile(file, "w", compression=zipfile.ZIP_STORED) as archive:
-        archive.writestr(_DOCUMENT, json.dumps(document, allow_nan=False))
         with archive.open(_ARRAYS, "w", force_zip64=True) as part:
             for array in arrays:
-                part.write(_bytes_of(array))
+                content = _content(array)
+                stored = _compressed(content) if compress else content
+                part.write(stored)
+                n_bytes += len(stored)
+                layouts.append([*describe_array(array), len(stored)])
+        archive.writestr(_DOCUMENT, json.dumps({**document, "arrays": layouts}, allow_nan=False))
+    return sum(array.nbytes for array in arrays) <= _MAX_RATIO * n_bytes + _SMALL
 
 
-def _bytes_of(array: np.ndarray) -> Any:
+def _content(array: np.ndarray) -> Any:
     ordered = array.T if describe_array(array)[2] == "F" else np.ascontiguousarray(array)
     return ordered.reshape(-1).view(np.uint8).data if array.size else b""
+
+
+def _compressed(content: Any) -> Any:
+    """Return compressed bytes, or the given ones if they would not become shorter."""
+    middle = max(0, len(content) - _SAMPLE) // 2
+    sample = content[middle : middle + _SAMPLE]
+    if len(content) < _LEAST or len(zlib.compress(sample, 1)) > _GAIN * len(sample):
+        return content
+    shorter = zlib.compress(content)
+    return shorter if len(shorter) < len(content) else content
 
 
 def read_document(file: BinaryIO) -> dict[str, Any]:
@@ -47,9 +80,15 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
     with _opened(file) as archive:
         document = _document(archive)
         layouts = [array_layout(entry) for entry in document["arrays"]]
-        size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, _ in layouts)
-        if size != archive.getinfo(_ARRAYS).file_size:
+        size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, _, _ in layouts)
+        stored = sum(length for *_, length in layouts)
+        if stored != archive.getinfo(_ARRAYS).file_size:
             raise ModelFileError("the arrays have another length than the document declares.")
+        if size > _MAX_RATIO * stored + _SMALL:
+            raise ModelFileError(
+                f"the arrays would need {size} bytes of memory, more than {_MAX_RATIO} times the "
+                f"{stored} bytes in the file."
+            )
         with archive.open(_ARRAYS) as part:
             arrays = [_array(part, *layout) for layout in layouts]
             # zipfile compares the checksum at the end.
@@ -58,11 +97,21 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
         return document, arrays
 
 
-def _array(part: Any, dtype: np.dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
-    # Not more than the file holds: the lengths of all arrays add up to that of the part.
-    content = np.empty(dtype.itemsize * math.prod(shape), dtype=np.uint8)
-    if content.size and part.readinto(content.data) != content.size:
+def _array(
+    part: Any, dtype: np.dtype, shape: tuple[int, ...], order: str, length: int
+) -> np.ndarray:
+    size = dtype.itemsize * math.prod(shape)
+    # Not more than the file holds: the stored lengths add up to that of the part.
+    content = np.empty(length, dtype=np.uint8)
+    if length and part.readinto(content.data) != length:
         raise ModelFileError("the file is truncated; copy or save it again.")
+    if length < size:
+        stream = zlib.decompressobj()
+        whole = bytearray(stream.decompress(content.data, size))  # writable, unlike bytes
+        rest = stream.decompress(stream.unconsumed_tail, 1)
+        if len(whole) != size or rest or not stream.eof:
+            raise ModelFileError("an array has another length than the document declares.")
+        content = np.frombuffer(whole, dtype=np.uint8)
     array = content.view(dtype) if content.size else np.empty(0, dtype)
     # Not every byte is a valid Boolean or character.
     if dtype.kind == "b":
@@ -80,7 +129,7 @@ def _document(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _opened(file: BinaryIO) -> zipfile.ZipFile:
-    """Return the archive if it has the two parts of a model file, uncompressed."""
+    """Return the archive if it has the two parts of a model file, which zip does not compress."""
     begins = file.read(len(_ZIP_FILE))
     if not zipfile.is_zipfile(file):
         raise ModelFileError(
@@ -105,3 +154,56 @@ def _check_parts(entries: list[zipfile.ZipInfo], file_size: int) -> None:
             raise ModelFileError(f"the part {entry.filename!r} is compressed or encrypted.")
         if not entry.file_size == entry.compress_size <= file_size:
             raise ModelFileError(f"the part {entry.filename!r} is larger than the file.")
+
+
+# --- descriptions of arrays ---
+
+
+def describe_array(array: np.ndarray) -> list:
+    """Return dtype, shape and memory order of an array."""
+    is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    return [dtype_text(array.dtype), list(array.shape), "F" if is_fortran else "C"]
+
+
+def dtype_text(dtype: np.dtype) -> str:
+    """Return the description of a dtype; raise if it cannot be saved."""
+    if dtype.kind == "O":
+        return "|O"
+    if dtype.kind not in _PLAIN_KINDS or not dtype.isnative or dtype.char in "gG":
+        raise ModelFileError(
+            f"the model has an array of dtype {dtype}, which cannot be saved; use numbers of at "
+            "most 64 bits, strings or dates in native byte order."
+        )
+    return dtype.str
+
+
+def plain_dtype(text: str) -> np.dtype:
+    """Return the dtype of a description, which must be of numbers, strings or dates."""
+    if type(text) is not str or len(text) > 16 or "," in text:
+        raise ModelFileError(f"the document has the invalid dtype {text!r}.")
+    dtype = np.dtype(text)
+    is_plain = dtype.kind in _PLAIN_KINDS + "O" and dtype.isnative and dtype.char not in "gG"
+    if not is_plain or dtype.names or dtype.shape:
+        raise ModelFileError(f"the document has the invalid dtype {text!r}.")
+    return dtype
+
+
+def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, int]:
+    """Return dtype, shape, memory order and stored length of an array from the document."""
+    text, shape, order, stored = entry
+    dtype = plain_dtype(text)
+    lengths = read_shape(shape)
+    size = dtype.itemsize * math.prod(lengths)
+    if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
+        raise ModelFileError(f"the document has the invalid array {entry!r}.")
+    if read_shape([stored])[0] > size:
+        raise ModelFileError(f"the document has the invalid array {entry!r}.")
+    return dtype, lengths, order, stored
+
+
+def read_shape(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Return a shape; raise unless its lengths are whole numbers."""
+    for length in shape:
+        if type(length) is not int or length < 0:
+            raise ModelFileError(f"the document has the invalid length {length!r}.")
+    return tuple(shape)

@@ -24,6 +24,7 @@ import numpy as np
 
 from vicinal._base import check_parameters, check_saved, is_array_api
 from vicinal._base._compat import openmp_threads
+from vicinal.io._archive import dtype_text, plain_dtype, read_shape
 from vicinal.io._errors import ModelFileError
 from vicinal.io._foreign import (
     CONVERSIONS,
@@ -35,7 +36,6 @@ from vicinal.io._foreign import (
 )
 from vicinal.io._types import Vocabulary, full_name, refusal, value_type, value_type_name
 
-_PLAIN_KINDS = "biufcSUmM"
 _MAX_OBJECTS = 10**6  # nested
 _MAX_COPIES = 32  # of all arrays, in objects built from them
 _SEARCHED = ("_fit_X", "_engine")  # rows that search trees are built from
@@ -73,7 +73,7 @@ class Writer:
         if isinstance(x, np.generic):
             return ["number", self._array(np.asarray(x))]
         if isinstance(x, np.dtype):
-            return ["dtype", _dtype_text(x)]
+            return ["dtype", dtype_text(x)]
         if isinstance(x, type):
             return self._type(x)
         if isinstance(x, _FUNCTIONS):
@@ -93,7 +93,7 @@ class Writer:
 
     def _array(self, x: np.ndarray) -> int:
         if id(x) not in self._known_arrays:
-            _dtype_text(x.dtype)
+            dtype_text(x.dtype)
             self._known_arrays[id(x)] = len(self.arrays), x
             self.arrays.append(x)
         return self._known_arrays[id(x)][0]
@@ -236,7 +236,7 @@ class Reader:
         shape, *cells = content
         made = np.empty(len(cells), dtype=object)
         made[:] = self._values(cells)
-        return made.reshape([_length(length) for length in shape])
+        return made.reshape(read_shape(shape))
 
     def _number(self, content: list) -> np.generic:
         array = self._at(self.arrays, content)
@@ -337,73 +337,3 @@ def _check_parameters(made: Any) -> None:
         ) from None
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"the file is damaged: {error}") from None
-
-
-def names_in(document: dict[str, Any]) -> tuple[set[str], set[str]]:
-    """Return the classes and the functions that a document names, without building any."""
-    classes = {entry["class"] for entry in document["objects"]}
-    functions = set()
-    pending = [document["model"]]
-    for entry in document["objects"]:
-        pending.extend(entry["state"].values())
-    while pending:
-        part = pending.pop()
-        if type(part) is not list:
-            continue
-        kind, *content = part
-        if kind == "function":
-            functions.update(content)
-        elif kind == "dict":
-            pending.extend(item for pair in content for item in pair)
-        elif kind == "cells":
-            pending.extend(content[1:])
-        elif kind in ("list", "tuple", "set", "slice", "complex"):
-            pending.extend(content)
-    return classes, functions
-
-
-# --- arrays ---
-
-
-def describe_array(array: np.ndarray) -> list:
-    """Return dtype, shape and memory order of an array."""
-    is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    return [_dtype_text(array.dtype), list(array.shape), "F" if is_fortran else "C"]
-
-
-def _dtype_text(dtype: np.dtype) -> str:
-    if dtype.kind == "O":
-        return "|O"
-    if dtype.kind not in _PLAIN_KINDS or not dtype.isnative or dtype.char in "gG":
-        raise ModelFileError(
-            f"the model has an array of dtype {dtype}, which cannot be saved; use numbers of at "
-            "most 64 bits, strings or dates in native byte order."
-        )
-    return dtype.str
-
-
-def plain_dtype(text: str) -> np.dtype:
-    """Return the dtype of a description, which must be of numbers, strings or dates."""
-    if type(text) is not str or len(text) > 16 or "," in text:
-        raise ModelFileError(f"the document has the invalid dtype {text!r}.")
-    dtype = np.dtype(text)
-    is_plain = dtype.kind in _PLAIN_KINDS + "O" and dtype.isnative and dtype.char not in "gG"
-    if not is_plain or dtype.names or dtype.shape:
-        raise ModelFileError(f"the document has the invalid dtype {text!r}.")
-    return dtype
-
-
-def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str]:
-    """Return dtype, shape and memory order of an array from its entry in the document."""
-    text, shape, order = entry
-    dtype = plain_dtype(text)
-    lengths: Any = tuple(_length(length) for length in shape)
-    if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
-        raise ModelFileError(f"the document has the invalid array {entry!r}.")
-    return dtype, lengths, order
-
-
-def _length(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ModelFileError(f"the document has the invalid length {value!r}.")
-    return value

@@ -125,8 +125,19 @@ def _tree_parts(tree) -> dict[str, Any]:
         "n_features": int(tree.n_features),
         "n_classes": np.asarray(tree.n_classes),
         "value": tree.value,
-        **{name: np.ascontiguousarray(nodes[name]) for name in _TREE_COLUMNS},
+        **{name: _narrowed(nodes[name]) for name in _TREE_COLUMNS},
     }
+
+
+def _narrowed(column: np.ndarray) -> np.ndarray:
+    """Return a column in the smallest type that holds its values exactly; files are smaller."""
+    kinds = (np.float32,) if column.dtype.kind == "f" else (np.int8, np.int16, np.int32)
+    for kind in kinds:
+        with np.errstate(over="ignore"):
+            narrow = column.astype(kind)
+        if np.array_equal(narrow, column):
+            return narrow
+    return np.ascontiguousarray(column)
 
 
 def _tree(state) -> Any:

@@ -1,12 +1,11 @@
-"""Model files: save, load, info."""
+"""Model files: save and load."""
 
 import datetime
 import json
 import os
 import platform
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,11 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 import vicinal
 from vicinal._base import printable, whole_file
-from vicinal.io._archive import read_archive, read_document, write_archive
-from vicinal.io._document import Reader, Writer, names_in
-from vicinal.io._errors import ModelFileError, ModelVersionWarning
-from vicinal.io._foreign import CONVERSIONS
-from vicinal.io._types import Vocabulary, full_name, refusal
-
-_FORMAT = "vicinal-model"
-_FORMAT_VERSION = 2
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    """Description of a model file, see `info`."""
-
-    model: str
-    parameters: dict[str, str]
-    versions: dict[str, str]
-    saved: str
-    n_features_in: int | None
-    feature_names_in: list[str] | None
-    classes: list[str] | None
-    metadata: dict[str, Any]
-    size: int
-    types: list[str] = field(repr=False)
-    untrusted: list[str]
+from vicinal.io._archive import read_archive, write_archive
+from vicinal.io._document import Reader, Writer
+from vicinal.io._errors import ModelVersionWarning
+from vicinal.io._info import FORMAT, FORMAT_VERSION, check_format, names_in, refusing
+from vicinal.io._types import Vocabulary, full_name, refusal, unlisted
 
 
 def save(
@@ -52,9 +31,9 @@ def save(
 ) -> Path:
     """Write a model to a file that runs no code when it is read.
 
-    The file is a zip archive of one JSON document and the bytes of the arrays, with checksums and
-    without pickle. It is written atomically and keeps the mode of a file that it replaces. Search
-    trees are not stored; `load` builds them again.
+    The file is a zip archive of one JSON document and the bytes of the arrays, compressed where
+    this saves space, with checksums and without pickle. It is written atomically and keeps the mode
+    of a file that it replaces. Search trees are not stored; `load` builds them again.
 
     Parameters
     ----------
@@ -104,8 +83,8 @@ def save(
     writer = Writer(Vocabulary(trusted))
     root = writer.value(model)
     document = {
-        "format": _FORMAT,
-        "format_version": _FORMAT_VERSION,
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
         "versions": _versions(),
         "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "about": _about(model),
@@ -174,11 +153,10 @@ def load(path: str | os.PathLike, *, trusted: Iterable[Any] = ()) -> Any:
     True
     """
     vocabulary = Vocabulary(trusted)
-    with open(path, "rb") as file, _refusing(path):
+    with open(path, "rb") as file, refusing(path):
         document, arrays = read_archive(file)
-        _check_format(document)
-        _, unknown = _names(document, vocabulary)
-        if unknown:
+        check_format(document)
+        if unknown := unlisted(*names_in(document), vocabulary):
             raise refusal(unknown, "the file")
         with warnings.catch_warnings():
             # `_warn_of_versions` covers all packages.
@@ -186,65 +164,6 @@ def load(path: str | os.PathLike, *, trusted: Iterable[Any] = ()) -> Any:
             model = Reader(vocabulary, arrays).model(document)
     _warn_of_versions(path, document["versions"])
     return model
-
-
-def info(path: str | os.PathLike) -> ModelInfo:
-    """Describe a model file without loading the model.
-
-    Parameters
-    ----------
-    path : path-like
-        File to read.
-
-    Returns
-    -------
-    info : object
-        With the attributes ``model`` (full name of the class), ``parameters`` (as text),
-        ``versions`` (of the packages that wrote the file), ``saved`` (time in ISO format, UTC),
-        ``n_features_in``, ``feature_names_in``, ``classes`` (as text), ``metadata`` (as given to
-        `save`), ``size`` (bytes), ``types`` (all classes and functions in the file) and
-        ``untrusted`` (those that `load` refuses without ``trusted``).
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model file or is damaged.
-
-    See Also
-    --------
-    load : Read the model.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from sklearn.datasets import load_iris
-    >>> from vicinal import PrunedTreeClassifier
-    >>> from vicinal.io import info, save
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = PrunedTreeClassifier(random_state=0).fit(X, y)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = info(save(model, os.path.join(folder, "iris.vicinal")))
-    >>> found.n_features_in, found.classes, found.untrusted
-    (4, ['0', '1', '2'], [])
-    """
-    with open(path, "rb") as file, _refusing(path):
-        document = read_document(file)
-        _check_format(document)
-        about = document["about"]
-        names, unknown = _names(document, Vocabulary())
-        return ModelInfo(
-            model=about["model"],
-            parameters=about["parameters"],
-            versions=document["versions"],
-            saved=document["saved"],
-            n_features_in=about["n_features_in"],
-            feature_names_in=about["feature_names_in"],
-            classes=about["classes"],
-            metadata=document["metadata"],
-            size=os.path.getsize(path),
-            types=names,
-            untrusted=unknown,
-        )
 
 
 # --- writing ---
@@ -273,72 +192,6 @@ def _json_only(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 # --- reading ---
-
-
-class _refusing:
-    """Convert every error of reading a file to a ModelFileError with its name."""
-
-    def __init__(self, path: str | os.PathLike) -> None:
-        self.path = os.fspath(path)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind, error, traceback) -> None:
-        if isinstance(error, ModelFileError):
-            raise ModelFileError(f"{self.path!r}: {printable(str(error))}") from error.__cause__
-        if isinstance(error, Exception):
-            reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-            raise ModelFileError(
-                f"{self.path!r}: the file is damaged or not a model file ({reason[:300]})."
-            ) from error
-
-
-def _check_format(document: dict[str, Any]) -> None:
-    if document["format"] != _FORMAT:
-        raise ModelFileError(f"not a model file (format {document['format']!r}).")
-    if document["format_version"] != _FORMAT_VERSION:
-        raise ModelFileError(
-            f"the format version is {document['format_version']!r}, but vicinal "
-            f"{vicinal.__version__} reads version {_FORMAT_VERSION}; update vicinal, or fit and "
-            "save again."
-        )
-    for holder, keys in ((document, _DOCUMENT), (document["about"], _ABOUT)):
-        for key, is_right in keys.items():
-            if not is_right(holder[key]):
-                raise ModelFileError(f"the entry {key!r} of the document has a wrong type.")
-
-
-def _are_texts(value: Any) -> bool:
-    items = value.items() if isinstance(value, dict) else [value]
-    return all(isinstance(text, str) for item in items for text in item)
-
-
-# Types of the entries of a document other than its objects.
-_DOCUMENT: dict[str, Callable[[Any], bool]] = {
-    "versions": lambda value: isinstance(value, dict) and _are_texts(value),
-    "saved": lambda value: isinstance(value, str),
-    "metadata": lambda value: isinstance(value, dict),
-    "about": lambda value: isinstance(value, dict),
-}
-_ABOUT: dict[str, Callable[[Any], bool]] = {
-    "model": lambda value: isinstance(value, str),
-    "parameters": lambda value: isinstance(value, dict) and _are_texts(value),
-    "n_features_in": lambda value: value is None or type(value) is int,
-    "feature_names_in": lambda value: value is None or (type(value) is list and _are_texts(value)),
-    "classes": lambda value: value is None or (type(value) is list and _are_texts(value)),
-}
-
-
-def _names(document: dict[str, Any], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
-    """Return every class and function that a document names, and those that are not listed."""
-    classes, functions = names_in(document)
-    unknown = {name for name in functions if vocabulary.find_function(name) is None}
-    # Families before `vicinal._...`, because they import the private parts that they use.
-    for name in sorted(classes.difference(CONVERSIONS), reverse=True):
-        if vocabulary.find_class(name) is None:
-            unknown.add(name)
-    return sorted(classes | functions), sorted(unknown)
 
 
 def _versions() -> dict[str, str]:

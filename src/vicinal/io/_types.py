@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 import vicinal
 from vicinal._base import saved_name, saved_part
 from vicinal.io._errors import ModelFileError
+from vicinal.io._foreign import CONVERSIONS
 
 # Subpackages of models: the estimators in their `__all__`, and the parts that they declare.
 _FAMILIES = {
@@ -188,6 +189,16 @@ class Vocabulary:
             module, _, short = entry.rpartition(".")
             entry = self._trusted[name] = getattr(import_module(module), short)
         return entry
+
+
+def unlisted(classes: set[str], functions: set[str], vocabulary: Vocabulary) -> list[str]:
+    """Return those of the classes and functions in a file that are not listed."""
+    unknown = {name for name in functions if vocabulary.find_function(name) is None}
+    # Families before `vicinal._...`, because they import the private parts that they use.
+    for name in sorted(classes.difference(CONVERSIONS), reverse=True):
+        if vocabulary.find_class(name) is None:
+            unknown.add(name)
+    return sorted(unknown)
 
 
 def refusal(names: list[str], holder: str) -> ModelFileError:

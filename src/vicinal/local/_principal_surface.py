@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
+    check_is_table,
     check_magnitude,
     documented,
     positive_rows,
@@ -212,6 +213,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             With ``points``, ``converged`` and ``n_iter``, one entry per row.
         """
         check_is_fitted(self)
+        check_is_table(X)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         check_magnitude("X", X)
         return self._project(X)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
+    check_is_table,
     check_magnitude,
     check_same_library,
     documented,
@@ -413,6 +414,7 @@ class NeighborSearch(BaseEstimator):
         is_sparse = not reset and sparse.issparse(self._engine.X)
         if not reset and not is_sparse and is_ready(self, X, dtype):
             return X
+        check_is_table(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
         if reset or sparse.issparse(X) == is_sparse:
             return X

@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import gc
 import re
 import secrets
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,6 +20,7 @@ from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Worker
 from vicinal.serve._served_model import ServedModel
 
 _MAX_SECONDS = 60.0
+_SWITCH_SECONDS = 5e-4
 # Memory for the bodies of all requests, in multiples of the largest body.
 _MAX_BODIES = 16
 # Bodies with more bytes have workers of their own.
@@ -455,4 +458,17 @@ def serve(
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5
     )
+    _favour_short_requests()
     Server(config).run()
+
+
+def _favour_short_requests() -> None:
+    """Let the event loop interrupt long work of other threads.
+
+    Python lets a thread run for 5 ms before another one gets the interpreter; with several threads
+    at work a short request would wait several times as long. Full garbage collections, which stop
+    all threads, skip the objects that exist before the first request.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import import_optional, last_step
+from vicinal._base import _explanation, import_optional, last_step
 from vicinal._base._compat import num_samples, rows_of
-from vicinal._base._explanation import values_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._wrappers import call_method, can, split_threshold
 from vicinal._conformal import StandardizedRows, Typicality
@@ -242,7 +241,7 @@ class ServedModel:
             result = self.predictions(near)
         found = []
         for at, (row, distance) in enumerate(zip(rows[0], distances[0], strict=True)):
-            cells = map(plain_cell, values_of(near[at : at + 1]))
+            cells = map(_explanation.plain, _explanation.values_of(near[at : at + 1]))
             found.append(
                 {
                     "row": int(row),
@@ -345,14 +344,6 @@ def _in_blocks(predict: Callable, table: Any) -> np.ndarray:
         check_stopped()
         parts.append(np.asarray(predict(table[start : start + _BLOCK_ROWS])))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def plain_cell(value: Any) -> Any:
-    """Return a cell as a number, a string, or ``None`` for a missing value."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float):
-        return _finite(value)
-    return value if value is None or isinstance(value, bool | int) else str(value)
 
 
 @contextmanager

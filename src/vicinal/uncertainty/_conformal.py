@@ -16,6 +16,7 @@ from vicinal._base import (
     aligned_predictions,
     atomic_fit,
     check_groups,
+    check_is_table,
     check_magnitude,
     documented,
     finite_predictions,
@@ -113,6 +114,7 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _check_queries(self, X):
         check_is_fitted(self)
+        check_is_table(X)
         check_magnitude("X", X)
         found = validate_data(self, X, reset=False, **_checks(self, X))
         return X if hasattr(X, "columns") else found

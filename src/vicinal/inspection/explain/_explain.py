@@ -137,6 +137,11 @@ def explain(
     searches = background is not None or len(immutable) > 0 or target is not None
     if background is None and not steps and table.shape[1] <= _MOST_COLUMNS:
         background = last.background(table) if hasattr(last, "background") else None
+    if background is None and target is not None:
+        raise ValueError(
+            f"target={target!r} needs a counterfactual, which is searched among other rows; pass "
+            "them as background or X_train."
+        )
     if background is not None:
         row = model, table, names, prediction, background
         if np.ndim(prediction) == 0 and (is_classifier(model) or is_regressor(model)):
