@@ -132,7 +132,7 @@ def test_explanations_compare_with_training_rows():
     # A counterfactual takes a search, so it is computed only for a given target.
     keys = [section.key for section in explain(model, X[:1], target=y.max()).sections]
     assert "counterfactual" in keys
-    assert "surface" not in [section.key for section in own.sections]
+    assert "counterfactual" not in [section.key for section in own.sections]
 
 
 def test_explanations_of_global_models_compare_with_a_sample():

@@ -136,7 +136,7 @@ def test_thresholds_count_as_scikit_learn_does(rng):
     assert table["0.5"]["threshold"] == 0.5
     assert table["best F1"]["f1"] == max(point["f1"] for point in found["points"])
     wrong = [point["false_positive"] + point["false_negative"] for point in found["points"]]
-    best = table["fewest mistakes"]
+    best = table["highest accuracy"]
     assert best["false_positive"] + best["false_negative"] == min(wrong)
 
 
