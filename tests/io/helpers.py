@@ -93,10 +93,10 @@ def unpacked(path):
     """The document of a file and its arrays."""
     parts = parts_of(path)
     document, content, arrays = json.loads(parts["model.json"]), parts["arrays.bin"], []
-    for dtype, shape, order in map(array_layout, document["arrays"]):
-        size = dtype.itemsize * int(np.prod(shape))
-        array = np.frombuffer(content[:size], dtype).reshape(shape, order=order)
-        arrays.append(array.copy(order=order))
+    for stored, shape, order, dtype in map(array_layout, document["arrays"]):
+        size = stored.itemsize * int(np.prod(shape))
+        array = np.frombuffer(content[:size], stored).reshape(shape, order=order)
+        arrays.append(array.astype(dtype, order=order))
         content = content[size:]
     return document, arrays
 

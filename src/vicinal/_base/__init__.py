@@ -35,7 +35,7 @@ from vicinal._base._compat import import_optional
 from vicinal._base._docs import documented
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
 from vicinal._base._files import printable, whole_file, write_whole
-from vicinal._base._forests import fit_forest, forest_leaves, forest_proba
+from vicinal._base._forests import fit_forest, forest_leaves, forest_proba, keep_leaves_only
 from vicinal._base._held_out import (
     HeldOut,
     aligned_answers,
@@ -91,6 +91,7 @@ __all__ = [
     "Survey",
     "DeviceTrainingData",
     "TrainingData",
+    "keep_leaves_only",
     "predicted_labels",
     "query_rows",
     "training_data",

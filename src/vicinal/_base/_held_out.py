@@ -93,12 +93,15 @@ class HeldOut:
     fitted : callable or None
         ``fitted(c)`` is that model, where what was learned on the way makes it cheaper than a fit;
         ``fitted(c, X, y, sample_weight)`` is the same with other rows, of which these may be some.
+    more : callable or None
+        ``more(folds)`` are the predictions of further folds, where work is shared between them.
     """
 
     candidates: list[dict[str, Any]]
     rows: np.ndarray
     answers: np.ndarray
     fitted: Callable[..., Any] | None = None
+    more: Callable[..., Any] | None = None
 
 
 def held_out(

@@ -1,7 +1,9 @@
 """The archive: one JSON document and one part with the bytes of all arrays, nothing packed.
 
 Because nothing is packed, no part can be larger than the file; and because arrays lie one behind
-the other in the order of the document, none can overlap another or reach beyond the end.
+the other in the order of the document, none can overlap another or reach beyond the end. Numbers
+are stored in the smallest type that holds them exactly, so that arrays take at most eight times
+their bytes in memory.
 """
 
 import json
@@ -23,12 +25,30 @@ _ZIP_FILE = b"PK"
 
 def write_archive(file: BinaryIO, document: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write a document and its arrays, one array at a time."""
-    document = {**document, "arrays": [describe_array(array) for array in arrays]}
+    stored = [narrow(array) for array in arrays]
+    entries = [describe_array(*pair) for pair in zip(stored, arrays, strict=True)]
+    document = {**document, "arrays": entries}
     with zipfile.ZipFile(file, "w", compression=zipfile.ZIP_STORED) as archive:
         archive.writestr(_DOCUMENT, json.dumps(document, allow_nan=False))
         with archive.open(_ARRAYS, "w", force_zip64=True) as part:
-            for array in arrays:
+            for array in stored:
                 part.write(_bytes_of(array))
+
+
+def narrow(array: np.ndarray) -> np.ndarray:
+    """Return an array of numbers in the smallest type of its kind that holds all of them."""
+    types: tuple[type, ...] = ()
+    if array.size and array.dtype.kind == "i":
+        types = np.int8, np.int16, np.int32
+    elif array.size and array.dtype.kind == "f":
+        types = np.float16, np.float32
+    for kind in types:
+        if np.dtype(kind).itemsize < array.itemsize:
+            with np.errstate(all="ignore"):
+                small = array.astype(kind)
+            if np.array_equal(small.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
+                return small
+    return array
 
 
 def _bytes_of(array: np.ndarray) -> Any:
@@ -47,7 +67,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
     with _opened(file) as archive:
         document = _document(archive)
         layouts = [array_layout(entry) for entry in document["arrays"]]
-        size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, _ in layouts)
+        size = sum(stored.itemsize * math.prod(shape) for stored, shape, *_ in layouts)
         if size != archive.getinfo(_ARRAYS).file_size:
             raise ModelFileError("its arrays are not as long as its document says.")
         with archive.open(_ARRAYS) as part:
@@ -58,18 +78,21 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
         return document, arrays
 
 
-def _array(part: Any, dtype: np.dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
+def _array(
+    part: Any, stored: np.dtype, shape: tuple[int, ...], order: str, dtype: np.dtype
+) -> np.ndarray:
     # As many bytes as the file has, because the sum of all arrays is the length of the part.
-    content = np.empty(dtype.itemsize * math.prod(shape), dtype=np.uint8)
+    content = np.empty(stored.itemsize * math.prod(shape), dtype=np.uint8)
     if content.size and part.readinto(content.data) != content.size:
         raise ModelFileError("the file was cut short.")
-    array = content.view(dtype) if content.size else np.empty(0, dtype)
+    array = content.view(stored) if content.size else np.empty(0, stored)
     # Truth values and characters may have any bytes in a file, and only some in memory.
-    if dtype.kind == "b":
+    if stored.kind == "b":
         array = content != 0
-    elif dtype.kind == "U" and content.size and array.view(np.uint32).max() > sys.maxunicode:
+    elif stored.kind == "U" and content.size and array.view(np.uint32).max() > sys.maxunicode:
         raise ModelFileError("its arrays hold texts of characters that do not exist.")
-    return array.reshape(shape, order=order)  # type: ignore[call-overload]
+    array = array.reshape(shape, order=order)  # type: ignore[call-overload]
+    return array.astype(dtype, order="K", copy=False)
 
 
 def _document(archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -360,10 +360,12 @@ def names_in(document: dict[str, Any]) -> tuple[set[str], set[str]]:
 # --- arrays ---
 
 
-def describe_array(array: np.ndarray) -> list:
-    """Return dtype, shape and order of an array."""
-    is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    return [_dtype_text(array.dtype), list(array.shape), "F" if is_fortran else "C"]
+def describe_array(stored: np.ndarray, array: np.ndarray | None = None) -> list:
+    """Return dtype, shape and order of an array as stored, and its dtype if that is another."""
+    is_fortran = stored.flags.f_contiguous and not stored.flags.c_contiguous
+    entry = [_dtype_text(stored.dtype), list(stored.shape), "F" if is_fortran else "C"]
+    is_same = array is None or array.dtype == stored.dtype
+    return entry if is_same else [*entry, _dtype_text(array.dtype)]
 
 
 def _dtype_text(dtype: np.dtype) -> str:
@@ -388,14 +390,16 @@ def plain_dtype(text: str) -> np.dtype:
     return dtype
 
 
-def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str]:
-    """Return dtype, shape and order of an array as a document describes it."""
-    text, shape, order = entry
-    dtype = plain_dtype(text)
+def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, np.dtype]:
+    """Return dtype, shape and order of an array as a document describes it, and its own dtype."""
+    text, shape, order, own = entry if len(entry) == 4 else [*entry, entry[0]]
+    stored, dtype = plain_dtype(text), plain_dtype(own)
     lengths: Any = tuple(_length(length) for length in shape)
-    if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
+    is_wider = stored == dtype or (stored.kind in "if" and stored.kind == dtype.kind)
+    is_stored = not stored.hasobject and (stored.itemsize or not math.prod(lengths))
+    if not (is_wider and is_stored and order in ("C", "F")):
         raise ModelFileError(f"the document has an array {entry!r}.")
-    return dtype, lengths, order
+    return stored, lengths, order, dtype
 
 
 def _length(value: Any) -> int:

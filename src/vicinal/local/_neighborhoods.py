@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from vicinal._base import (
     fit_forest,
     forest_leaves,
+    keep_leaves_only,
     n_threads,
     namespace,
     saved,
@@ -42,7 +43,7 @@ FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 _QUERIES_PER_TASK = 256
 # More trees steady the weights, most of all where classes are many. Where trees are dear, or tables
 # so small that a fit should take no time, fewer do: up to so many rows, so many trees.
-_TREES, _FEW_TREES = {299: 100, 999: 200, 30_000: 400}, 100
+_TREES, _FEW_TREES = {299: 100, 30_000: 200}, 100
 # Trees stop early only where all targets agree: evenly spaced members then stand for their leaf.
 _MAX_LEAF = 64
 # A tree draws so many rows at most: trees of millions take minutes each, and all of them together
@@ -710,4 +711,5 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
     else:
         forest = ExtraTreesRegressor(**settings)
     draws = fit_forest(forest, X, targets, sample_weight)
+    keep_leaves_only(forest)
     return ForestIndex(forest, X, draws, n_jobs)
