@@ -1,6 +1,7 @@
 """Trials of base models: samples, folds, groups and the time limit."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -17,8 +18,17 @@ from vicinal._base import HeldOut, _clock
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _encodings as auto_encodings
 from vicinal.auto import _search as auto_search
-from vicinal.auto._scorers import ClassScorer
-from vicinal.auto._search import Search, Skipped, Trial, TrialData, split_folds
+from vicinal.auto._base_models import Spec
+from vicinal.auto._scorers import ClassScorer, RegressionScorer
+from vicinal.auto._search import (
+    Search,
+    Skipped,
+    Trial,
+    TrialData,
+    choose_pool,
+    expected_gain,
+    split_folds,
+)
 
 
 @pytest.fixture
@@ -155,19 +165,94 @@ def test_predictions_do_not_depend_on_n_jobs():
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-10)
 
 
+def noisy_trials(n_rows, noises, seed=0):
+    """Targets and trials of models with independent errors of some sizes."""
+    rng = np.random.RandomState(seed)
+    y = rng.normal(size=n_rows)
+    scorer = RegressionScorer(y[:, None], np.ones(n_rows), np.ones(1))
+    predictions = [(y + noise * rng.normal(size=n_rows))[None, :, None] for noise in noises]
+    trials = [
+        Trial(Spec(str(noise), None), [{}], own, scorer.losses(own))
+        for noise, own in zip(noises, predictions, strict=True)
+    ]
+    return y, scorer, trials
+
+
+def test_a_model_of_independent_errors_promises_to_reduce_the_loss():
+    _, scorer, trials = noisy_trials(2000, [0.5, 0.5, 2.0])
+    first = np.arange(400)
+    gain = [
+        expected_gain(trials[:1], scorer, trial.predictions[:, first], first)
+        for trial in trials[1:]
+    ]
+    assert gain[0] == pytest.approx(0.5, abs=0.1)  # a mean of two has half the variance
+    assert gain[1] < 0.12
+    copy = expected_gain(trials[:1], scorer, trials[0].predictions[:, first], first)
+    assert copy == pytest.approx(0.0, abs=1e-12)
+
+
 def test_first_folds_are_compared_after_the_same_calibration():
     codes = np.tile(np.arange(26), 40)
     cautious, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
     scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
-    data = TrialData({}, codes, np.arange(26), judged=codes)
-    options = {"deadline": np.inf, "n_jobs": 1, "on_device": False, "random_state": 0}
-    search = Search(data, scorer, **options)
-    search.trials = [Trial(None, [{}], cautious[None], scorer.losses(cautious[None]))]
-    search.tried = {"cautious": 1.0}
-    search._check_lead(HeldOut([{}], np.arange(52), sure[None, :52]), 1.1)
+    trials = [Trial(Spec("cautious", None), [{}], cautious[None], scorer.losses(cautious[None]))]
+    first = np.arange(52)
+    assert abs(expected_gain(trials, scorer, sure[None, :52], first)) < 0.05
     wrong = np.roll(sure, 1, axis=1)
-    with pytest.raises(Skipped, match="its first fold lost"):
-        search._check_lead(HeldOut([{}], np.arange(52), wrong[None, :52]), 1.1)
+    assert expected_gain(trials, scorer, wrong[None, :52], first) < 0.0
+
+
+@pytest.mark.parametrize(("price", "is_skipped"), [(0.0, False), (0.1, False), (10.0, True)])
+def test_models_whose_gain_is_below_the_price_of_their_time_are_skipped(price, is_skipped):
+    y, scorer, trials = noisy_trials(500, [0.5, 0.5])
+    data = TrialData({}, y, None, judged=np.arange(500))
+    search = Search(data, scorer, price=price, random_state=0)
+    search.trials = trials[:1]
+    first = HeldOut([{}], np.arange(100), trials[1].predictions[:, :100])
+    with pytest.raises(Skipped, match="must reduce it by") if is_skipped else nullcontext():
+        search._check_gain(first, Spec("new", None, seconds=1.0))
+
+
+def test_settings_that_are_behind_after_the_first_fold_are_dropped():
+    _, scorer, trials = noisy_trials(200, [0.5, 0.5, 1.0])
+    data = TrialData({}, np.zeros(200), None, judged=np.arange(200))
+    answers = np.concatenate([trial.predictions for trial in trials])
+    spec = Spec("model", None, grid=[{"a": 0}, {"a": 1}, {"a": 2}])
+    first = HeldOut(spec.grid, np.arange(200), answers)
+    search = Search(data, scorer, random_state=0)
+    kept, fewer = search._better_settings(first, spec)
+    losses = scorer.losses(answers).mean(axis=1)
+    expected = [setting for setting, loss in zip(spec.grid, losses, strict=True) if loss < 0.5]
+    assert fewer.grid == kept.candidates
+    assert {"a": 2} not in fewer.grid
+    assert fewer.grid[0] in expected
+
+
+@pytest.mark.parametrize(("price", "n_models"), [(0.0, 3), (0.5, 2), (2.0, 1)])
+def test_models_that_hardly_reduce_the_loss_are_dropped(price, n_models):
+    # Means of three, two and one of them have variances of about 0.09, 0.12 and 0.25.
+    _, scorer, trials = noisy_trials(3000, [0.5, 0.5, 0.6])
+    whole = np.arange(3000)
+    pool = choose_pool(trials, scorer, whole, whole, price)
+    assert (pool.weights > 0).sum() == n_models
+    assert pool.weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("limit", [4.0, 8.0, 20.0])
+def test_fits_to_all_rows_are_within_the_time_limit(clock, limit):
+    class Slow(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            clock[0] += 0.3
+            return super().fit(X, y, sample_weight)
+
+    X, y = blobs(1200)
+    families = [(f"tree {depth}", Slow(max_depth=depth)) for depth in range(1, 9)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = AutoClassifier(families, max_fit_time=limit, n_jobs=1, random_state=0).fit(X, y)
+    assert clock[0] <= 1.1 * limit
+    assert np.isfinite(model.score_)
+    assert np.isfinite(model.score_error_)
 
 
 def test_encoding_counts_towards_the_time_limit(monkeypatch, clock):

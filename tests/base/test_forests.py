@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_wine, make_classification
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -11,7 +11,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from vicinal._base import fit_forest, forest_leaves, forest_proba
+from vicinal._base import fit_forest, forest_leaves, forest_proba, keep_leaves_only
 from vicinal.surface import DecisionSurface
 
 
@@ -76,3 +76,12 @@ def test_surface_of_a_forest_with_its_own_predict_uses_it(wine):
     surface = DecisionSurface(forest, random_state=0).fit(X)
     found = surface.counterfactual(X[:3])
     np.testing.assert_array_equal(found.labels, forest.predict(found.points))
+
+
+def test_a_forest_of_leaves_only_finds_the_same_leaves():
+    X, y = make_classification(300, random_state=0)
+    forest = ExtraTreesClassifier(20, bootstrap=True, random_state=0).fit(X, y)
+    leaves = forest.apply(X)
+    keep_leaves_only(forest)
+    np.testing.assert_array_equal(forest_leaves(forest, X), leaves)
+    assert not any(tree.tree_.value.any() for tree in forest.estimators_)

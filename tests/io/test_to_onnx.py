@@ -32,6 +32,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import vicinal
 from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto._base_models import ScaledSVR
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,
@@ -486,7 +487,8 @@ def test_ensembles_of_base_models_with_graphs(y):
 
 
 def test_ensembles_for_regression():
-    families = ["linear", "svm", ("forest", ExtraTreesRegressor(5, random_state=0))]
+    svm = make_pipeline(StandardScaler(), ScaledSVR())
+    families = ["linear", ("svm", svm), ("forest", ExtraTreesRegressor(5, random_state=0))]
     model = AutoRegressor(families, random_state=0).fit(X, TARGET + np.sin(3 * X[:, 0]))
     assert len(model.estimators_) > 1
     to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_wine, make_friedman1
 
 from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor, LoessRegressor
@@ -56,7 +57,7 @@ def test_forest_weights_reproduce_the_forest():
     found = index.neighborhoods(index.leaves_of(X), None, 150)
     rows = np.repeat(np.arange(150), found.sizes())
     means = np.bincount(rows, found.weights * y[found.indices], minlength=150)
-    assert_allclose(means, index.forest.predict(X), rtol=1e-10)
+    assert_allclose(means, clone(index.forest).fit(X, y).predict(X), rtol=1e-10)
 
 
 def test_rows_left_out_use_trees_grown_without_them():
@@ -65,7 +66,7 @@ def test_rows_left_out_use_trees_grown_without_them():
     found = index.neighborhoods(index.leaves_of(X), index.out_of_bag, 120)
     rows = np.repeat(np.arange(120), found.sizes())
     assert not (found.indices == rows).any()
-    trees = [tree.predict(X) for tree in index.forest.estimators_]
+    trees = [tree.predict(X) for tree in clone(index.forest).fit(X, y).estimators_]
     expected = [
         np.mean([trees[t][i] for t in np.flatnonzero(index.out_of_bag[i])]) for i in range(120)
     ]
@@ -102,8 +103,8 @@ def test_trees_of_many_rows_draw_some_of_them(monkeypatch):
     found = index.neighborhoods(index.leaves_of(X), None, 120)
     rows = np.repeat(np.arange(120), found.sizes())
     means = np.bincount(rows, found.weights * y[found.indices], minlength=120)
-    assert_allclose(means, index.forest.predict(X), rtol=1e-10)
-    # A further row counts as much as a mean row: a quarter of a row.
+    assert_allclose(means, clone(index.forest).fit(X, y).predict(X), rtol=1e-10)
+    # A further row counts as much as a mean row: it is drawn a quarter of a time.
     more = index.extended(X[:1], np.ones(1))
     assert_allclose(more._counts[more._leaf_rows == 120], 0.25)
 

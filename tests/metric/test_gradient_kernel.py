@@ -157,7 +157,7 @@ def test_penalties_must_be_positive(friedman):
         GradientKernelRegressor(alphas=[0.0, 1.0]).fit(X, y)
 
 
-def test_halves_predict_rows_that_metric_and_ridge_have_not_seen():
+def test_held_out_rows_are_unknown_to_metric_and_ridge():
     X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
     folds = np.array_split(np.random.RandomState(1).permutation(300), 5)
     model = GradientKernelRegressor(metric="diagonal", random_state=0)
@@ -168,24 +168,39 @@ def test_halves_predict_rows_that_metric_and_ridge_have_not_seen():
     assert np.mean((estimated.predictions[0, :, 0] - y[estimated.rows]) ** 2) == pytest.approx(
         error, rel=0.25
     )
-    # Its own target changes the prediction of a row by the mean and scale of all targets alone.
-    y[7] += 1e-3
+    # A target of the first fold changes predictions of the fold by mean and scale of targets alone.
+    y[folds[0][0]] += 1e-3
     moved = abs(model.held_out(X, y, folds=folds).predictions - estimated.predictions)[0, :, 0]
-    assert moved[estimated.rows == 7] < 2e-5 < moved.max()
+    assert moved[: len(folds[0])].max() < 2e-5 < moved.max()
 
 
-def test_noise_is_not_learned_by_halves():
+def test_noise_is_not_learned_by_folds_that_share_a_start():
     rng = np.random.RandomState(0)
     errors = []
     for _ in range(5):
         X, y = rng.normal(size=(200, 10)), rng.normal(size=200)
-        estimated = GradientKernelRegressor(random_state=0).held_out(X, y, folds=[np.arange(200)])
+        folds = np.array_split(np.arange(200), 5)
+        estimated = GradientKernelRegressor(random_state=0).held_out(X, y, folds=folds)
         errors.append(np.mean((estimated.predictions[0, :, 0] - y) ** 2) / y.var())
     assert np.mean(errors) > 0.99
 
 
+def test_a_model_fitted_from_held_out_folds_predicts_as_well(friedman):
+    X, y = friedman
+    folds = np.array_split(np.arange(300), 5)
+    model = GradientKernelRegressor(metric="diagonal", n_rounds=3, random_state=0)
+    first = model.held_out(X[:300], y[:300], folds=folds[:1])
+    rest = first.more(folds[1:])
+    assert_array_equal(rest.rows, np.concatenate(folds[1:]))
+    whole = model.held_out(X[:300], y[:300], folds=folds)
+    assert_allclose(first.predictions, whole.predictions[:, : len(folds[0])])
+    alone = clone(model).fit(X[:300], y[:300])
+    errors = [unexplained(one, X[300:], y[300:]) for one in (first.fitted(0), alone)]
+    assert errors[0] < 1.1 * errors[1]
+
+
 @pytest.mark.parametrize("reason", ["groups", "zero weights", "blocks"])
-def test_folds_predict_where_halves_cannot(reason):
+def test_folds_are_independent_where_no_start_is_shared(reason):
     X, y = make_friedman1(60, 5, random_state=0)
     folds = np.array_split(np.arange(60), 3)
     model = GradientKernelRegressor(n_rounds=1, max_block_size=50 if reason == "blocks" else 5000)

@@ -58,6 +58,24 @@ def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) ->
     return samples
 
 
+def keep_leaves_only(forest: Any) -> None:
+    """Remove from a forest what is not needed to find leaves: values and sums of the nodes.
+
+    Thresholds become numbers of single precision, as rows are for trees, so that files are small.
+    """
+    for tree in forest.estimators_:
+        state = tree.tree_.__getstate__()
+        nodes = state["nodes"].copy()
+        single = nodes["threshold"].astype(np.float32)
+        is_larger = single > nodes["threshold"]
+        nodes["threshold"] = np.where(is_larger, np.nextafter(single, np.float32(-np.inf)), single)
+        for name in ("impurity", "n_node_samples", "weighted_n_node_samples"):
+            nodes[name] = 0
+        slim = type(tree.tree_)(tree.tree_.n_features, np.ones(1, dtype=np.intp), 1)
+        slim.__setstate__({**state, "nodes": nodes, "values": np.zeros((len(nodes), 1, 1))})
+        tree.tree_ = slim
+
+
 def forest_leaves(forest: Any, X: np.ndarray) -> np.ndarray:
     """Return the leaf of every row in every tree, as ``forest.apply``."""
     few = _few_rows(X)

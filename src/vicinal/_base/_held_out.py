@@ -92,12 +92,15 @@ class HeldOut:
     fitted : callable or None
         ``fitted(c)`` returns candidate ``c`` fitted to all rows, at less cost than a fit;
         ``fitted(c, X, y, sample_weight)`` the same for other rows.
+    more : callable or None
+        ``more(folds)`` are the predictions of further folds, where work is shared between them.
     """
 
     candidates: list[dict[str, Any]]
     rows: np.ndarray
     predictions: np.ndarray
     fitted: Callable[..., Any] | None = None
+    more: Callable[..., Any] | None = None
 
 
 def held_out(

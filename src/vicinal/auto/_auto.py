@@ -44,6 +44,11 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
     Parameters
     ----------
+    preset : {"fast", "default", "best"}, default="default"
+        Price of processor time. A model is tried beyond its first fold only if the expected
+        reduction of the held-out loss pays for its time: 0.1 % for each second per 1,000 rows, 2 %
+        for ``"fast"`` and 0.01 % for ``"best"``. ``"fast"`` skips the expensive families, and
+        ``"best"`` adds ``"neural"``.
     max_fit_time : float, default=None
         Seconds for the whole fit: a model whose projected time does not fit is skipped. ``None``
         sets no limit.
@@ -72,6 +77,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "families": [StrOptions({"default"}), list],
+        "preset": [StrOptions({"fast", "default", "best"})],
         "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "n_jobs": [Integral, None],
@@ -334,6 +340,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self,
         families="default",
         *,
+        preset="default",
         max_fit_time=None,
         cv=5,
         class_weight=None,
@@ -342,6 +349,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         verbose=0,
     ):
         self.families = families
+        self.preset = preset
         self.max_fit_time = max_fit_time
         self.cv = cv
         self.class_weight = class_weight
@@ -458,6 +466,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         self,
         families="default",
         *,
+        preset="default",
         max_fit_time=None,
         cv=5,
         n_jobs=None,
@@ -465,6 +474,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         verbose=0,
     ):
         self.families = families
+        self.preset = preset
         self.max_fit_time = max_fit_time
         self.cv = cv
         self.n_jobs = n_jobs

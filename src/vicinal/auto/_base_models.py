@@ -10,7 +10,14 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEncoder
@@ -35,9 +42,8 @@ _MAX_QUADRATIC_FLOPS = 3e9
 _MAX_LOGISTIC_SIZE = 3e6
 # A logistic model is skipped where the loss of a linear one exceeds that of a local one this much.
 _HOPELESS = 2.5
-# Boosting is tried where a forest comes this near to the best local model. As classes are many, so
-# are its trees: it ends with the first fold if that loses by more than its lead.
-_TREES_PAY, _BOOSTING_LEAD, _MAX_BOOSTED_CLASSES = 1.1, 1.2, 10
+# Boosting fits a tree per class and round.
+_MAX_BOOSTED_CLASSES = 10
 _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
 # Small trees and a slow rate overfit less where rows are few or categories many. With many rows of
 # each class trees are larger; on large tables boosting stops early by held-out rows.
@@ -53,11 +59,14 @@ _SLACK, _GAIN = 1.25, 0.8
 # Support vector machines take the square of the rows.
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
-# Kernel ridge takes time cubic in the rows: it is tried where a smooth model comes this near to the
-# trees, and its first fold must be about as good as the best.
-_SMOOTH_PAYS, _KERNEL_LEAD = 1.25, 1.1
-# Where rows are few, so are those that its metric could be learned from in halves.
-_MAX_KERNEL_ROWS, _FEW_FOR_HALVES = 5000, 2000
+# Kernel ridge takes time cubic in the rows; of many, one fit predicts all held-out rows.
+_MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
+# Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
+PRICES = {"fast": 0.02, "default": 0.001, "best": 0.0001}
+_FAST_FAMILIES = ("constant", "linear", "local", "forest", "boosting")
+# Trees of the small forest by which the gain of a large one is estimated, and what a local model
+# over the leaves of a large one gains in addition.
+_PROBE_TREES, _PROBE_SHARE, _PROBE_BONUS = 30, 25.0, 0.02
 
 # Names of base models, by the metric or the coordinates of a local model.
 _COORDINATES = {
@@ -65,9 +74,8 @@ _COORDINATES = {
     "ranked": "normal scores",
     "euclidean": "columns as given",
 }
-_FORESTS = {"forest": "random forest neighbours", "extra_forest": "extra trees neighbours"}
+_FORESTS = {"extra_forest": "extra trees neighbours", "forest": "random forest neighbours"}
 _BOOSTING, _BOOSTED_STATISTICS = "gradient boosting", "gradient boosting (target statistics)"
-_TREES = (*_FORESTS.values(), _BOOSTING, _BOOSTED_STATISTICS)
 _LABEL_FREE = tuple(_COORDINATES)
 _LABEL_FREE_ON_DEVICE = ("standardized", "euclidean")
 
@@ -89,10 +97,17 @@ class Spec:
     once : bool
         One repetition of the folds is enough: more matters little compared with the cost, or the
         predictions do not depend on the folds.
-    lead : float
-        A default model whose loss on the first fold is larger by this factor is not tried further.
-    by_folds : bool
-        Models of folds predict, even if the estimator has its own held-out predictions.
+    seconds : float
+        Estimated processor time of the trial and the fit. A default model is tried beyond its first
+        fold if the expected gain of the ensemble is larger than the price of this time.
+    whole : bool
+        All folds are predicted together, because most of the work is common to them.
+    probe : estimator or None
+        A cheap relative, whose first fold estimates the gain where ``whole`` leaves no first fold.
+    probe_share : float
+        How many times as long as the first fold of the probe the trial takes.
+    bonus : float
+        What is added to the gain of the probe.
     """
 
     name: str
@@ -100,8 +115,11 @@ class Spec:
     encoding: str = "distance"
     grid: list[dict] = field(default_factory=lambda: [{}])
     once: bool = False
-    lead: float = 1.5
-    by_folds: bool = False
+    seconds: float = 0.0
+    whole: bool = False
+    probe: Any = None
+    probe_share: float = 1.0
+    bonus: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +135,22 @@ class TableShape:
     n_jobs: int | None
     on_device: bool = False
     is_timed: bool = False
+    preset: str = "default"
+
+    @property
+    def thousands(self) -> float:
+        """Thousands of rows."""
+        return self.n_rows / 1000.0
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of columns that local models have."""
+        return self.n_columns if self.on_device else min(self.n_columns, _MAX_COORDINATES)
+
+    @property
+    def n_scores(self) -> int:
+        """Number of outputs that are modelled; two classes have one."""
+        return 1 if self.is_classification and self.n_outputs == 2 else self.n_outputs
 
 
 Tried = dict[str, float]  # name of a base model -> its held-out loss
@@ -142,7 +176,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def write_graph(self, graph, x):
         """Write the map into a graph of :func:`vicinal.io.to_onnx`."""
-        return graph.bent(x, self.knots_)
+        return graph.piecewise_linear(x, self.knots_)
 
 
 @saved()
@@ -205,13 +239,14 @@ def _gradient_name(metric: str) -> str:
 def constant(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield the prediction that uses no column."""
     model = DummyClassifier(strategy="prior") if shape.is_classification else DummyRegressor()
-    yield Spec("constant", model, once=True)
+    yield Spec("constant", model, once=True, whole=True)
 
 
 def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local ridge models in coordinates that need no labels."""
+    seconds = 0.3 * shape.thousands * (1.0 + shape.n_coordinates / 40.0)
     for metric in _LABEL_FREE if not shape.on_device else _LABEL_FREE_ON_DEVICE:
-        yield Spec(_local_name(metric), _local_in(metric, shape), once=True)
+        yield Spec(_local_name(metric), _local_in(metric, shape), once=True, seconds=seconds)
 
 
 def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -219,8 +254,20 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if not shape.has_groups:
         # Where columns are too many for a slope each, leaves vote.
         degree = 1 if shape.n_columns <= _MAX_COORDINATES else 0
+        seconds = 0.4 * shape.thousands * (1.0 + np.sqrt(shape.n_columns) / 4.0)
+        options = {"once": True, "whole": True, "seconds": seconds, "bonus": _PROBE_BONUS}
+        options["probe_share"] = _PROBE_SHARE
         for metric, name in _FORESTS.items():
-            yield Spec(name, _local(shape, metric=metric, degree=degree), once=True)
+            model = _local(shape, metric=metric, degree=degree)
+            yield Spec(name, model, probe=_small_forest(metric, shape), **options)
+
+
+def _small_forest(metric: str, shape: TableShape) -> Any:
+    """Return a plain forest of few trees."""
+    names = {"extra_forest": ExtraTreesClassifier, "forest": RandomForestClassifier}
+    if not shape.is_classification:
+        names = {"extra_forest": ExtraTreesRegressor, "forest": RandomForestRegressor}
+    return names[metric](_PROBE_TREES, max_features=0.5)
 
 
 def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -233,7 +280,7 @@ def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     steps = {}
     for metric in ("standardized", "ranked"):
         steps[metric] = _coordinates(metric, shape, _MAX_LINEAR_COLUMNS)
-        yield Spec(_ridge_name(metric), make_pipeline(*steps[metric], ridge))
+        yield Spec(_ridge_name(metric), make_pipeline(*steps[metric], ridge), whole=True)
     losses = {metric: tried.get(_ridge_name(metric), np.inf) for metric in steps}
     best = min(losses, key=losses.__getitem__)
     least, best_steps, degree = losses[best], steps[best], ""
@@ -242,7 +289,7 @@ def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if (shape.n_rows + 10 * n_terms) * n_terms**2 <= _MAX_QUADRATIC_FLOPS:
         squared = [*steps[best], PolynomialFeatures(2, include_bias=False)]
         name = f"quadratic {_ridge_name(best)}"
-        yield Spec(name, make_pipeline(*squared, ridge))
+        yield Spec(name, make_pipeline(*squared, ridge), whole=True)
         loss = tried.get(name, np.inf)
         is_affordable = shape.n_rows * shape.n_outputs * n_terms <= _MAX_LOGISTIC_SIZE
         if loss < least and is_affordable:
@@ -251,20 +298,18 @@ def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if shape.is_classification and shape.n_outputs > 2:
         # Least squares hides a class that lies between others; of two it is the same direction.
         lda = make_pipeline(*steps["standardized"], LinearClassifier("lda", **threads))
-        yield Spec("linear discriminant analysis", lda)
+        yield Spec("linear discriminant analysis", lda, whole=True)
     if shape.is_classification and least <= _HOPELESS * best_before:
         name = f"{degree}logistic regression ({_COORDINATES[best]})"
-        yield Spec(name, make_pipeline(*best_steps, LinearClassifier("logistic", **threads)))
+        logistic = make_pipeline(*best_steps, LinearClassifier("logistic", **threads))
+        yield Spec(name, logistic, whole=True)
 
 
 def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield gradient boosting where forests are about as good as the best model."""
-    forests = [tried[name] for name in _FORESTS.values() if name in tried]
+    """Yield gradient boosting."""
     if shape.n_rows < _MIN_BOOSTED_ROWS[shape.is_classification]:
         return
     if shape.is_classification and shape.n_outputs > _MAX_BOOSTED_CLASSES:
-        return
-    if forests and min(forests) > _TREES_PAY * min(tried.values()):
         return
     if shape.is_classification:
         model: Any = HistGradientBoostingClassifier()
@@ -275,8 +320,9 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     categorical = shape.categorical
     has_categories = categorical is not None and bool(categorical.any())
     grid = _boosting_grid(shape, has_categories)
-    lead = _BOOSTING_LEAD if shape.is_classification else 1.5
-    spec = partial(Spec, encoding="tree", once=True, lead=lead)
+    seconds = (1.0 + 0.45 * shape.n_scores) * (1.0 + 0.1 * shape.thousands)
+    seconds *= 1.0 + shape.n_columns / 50.0
+    spec = partial(Spec, encoding="tree", once=True, seconds=seconds)
     native = clone(model).set_params(categorical_features=categorical)
     yield spec(_BOOSTING, native, grid=grid)
     if has_categories:
@@ -327,9 +373,9 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         settings = {"metric_params": {"standardize": False}} if is_wide else {}
         degree = {} if shape.is_classification else {"degree": 1}
         model = _local(shape, metric="gradient", **settings, **degree)
-        yield Spec(
-            _gradient_name(metric), make_pipeline(*steps, model) if steps else model, once=True
-        )
+        model = make_pipeline(*steps, model) if steps else model
+        seconds = 0.5 * shape.thousands * (1.0 + shape.n_coordinates / 6.0)
+        yield Spec(_gradient_name(metric), model, once=True, seconds=seconds)
 
 
 def _second_start_pays(best: list[str], losses: dict[str, float], tried: Tried) -> bool:
@@ -343,35 +389,27 @@ def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield a support vector machine with a radial kernel on small tables."""
     if shape.n_rows > _MAX_SVM_ROWS:
         return
+    options = {"once": True, "seconds": 0.5 * shape.thousands**2}
+    name = "support vector machine"
     if shape.is_classification and shape.n_outputs <= _MAX_SVM_CLASSES:
         grid = [{"svc__C": c} for c in (1.0, 10.0)]
-        yield Spec(
-            "support vector machine", make_pipeline(StandardScaler(), SVC()), grid=grid, once=True
-        )
+        yield Spec(name, make_pipeline(StandardScaler(), SVC()), grid=grid, **options)
     elif not shape.is_classification and shape.n_outputs == 1:
         grid = [{"scaledsvr__C": c} for c in (1.0, 10.0, 100.0)]
-        yield Spec(
-            "support vector machine",
-            make_pipeline(StandardScaler(), ScaledSVR()),
-            grid=grid,
-            once=True,
-        )
+        yield Spec(name, make_pipeline(StandardScaler(), ScaledSVR()), grid=grid, **options)
 
 
 def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield kernel ridge in the metric of its gradients, for smooth targets of small tables."""
-    smooth = [loss for name, loss in tried.items() if name not in _TREES]
-    trees = [loss for name, loss in tried.items() if name in _TREES]
-    is_near = not trees or min(smooth, default=np.inf) < _SMOOTH_PAYS * min(trees)
-    if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape) and is_near:
+    """Yield kernel ridge in the gradient metric, for smooth targets of small tables."""
+    if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape):
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
-        options = {"lead": _KERNEL_LEAD, "by_folds": shape.n_rows <= _FEW_FOR_HALVES}
+        options = {"seconds": 2.5 * shape.thousands, "whole": shape.n_rows > _MAX_KERNEL_FOLDS}
         yield Spec("kernel ridge (gradient metric)", model, once=True, **options)
 
 
 def _max_kernel_rows(shape: TableShape) -> int:
-    """Return how many rows kernel ridge is tried on: halves cannot be stopped in time."""
-    return _FEW_FOR_HALVES if shape.is_timed else _MAX_KERNEL_ROWS
+    """Return how many rows kernel ridge is tried on: without folds it cannot be stopped in time."""
+    return _MAX_KERNEL_FOLDS if shape.is_timed else _MAX_KERNEL_ROWS
 
 
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -385,12 +423,12 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "constant": constant,
     "local": local,
+    "linear": linear,
+    "kernel": kernel,
     "forest": forest,
     "boosting": boosting,
-    "linear": linear,
     "gradient": gradient,
     "svm": svm,
-    "kernel": kernel,
     "neural": neural,
 }
 # Families that compute on the device of the arrays. Nets take seconds there, up to so many rows.
@@ -404,15 +442,16 @@ def default_families(shape: TableShape) -> dict[str, str]:
         # Where time may end before all are tried, boosting goes first.
         families = {"constant": "", "boosting": "", **families}
     if shape.n_rows > _MAX_SVM_ROWS:
-        families["svm"] = (
-            f"its time grows with the square of the rows; tried on at most {_MAX_SVM_ROWS:,}"
-        )
-    most = _max_kernel_rows(shape)
-    if shape.n_rows > most and not shape.is_classification:
+        families["svm"] = _too_many("square", _MAX_SVM_ROWS)
+    if shape.n_rows > _max_kernel_rows(shape) and not shape.is_classification:
         limit = " where time is limited" if shape.is_timed else ""
-        families["kernel"] = (
-            f"its time grows with the cube of the rows; tried on at most {most:,}{limit}"
-        )
+        families["kernel"] = _too_many("cube", _max_kernel_rows(shape)) + limit
+    if shape.preset == "fast":
+        for family in FAMILIES:
+            if family not in _FAST_FAMILIES and not families[family]:
+                families[family] = "it is not part of preset='fast'"
+    if shape.preset == "best" and not shape.on_device:
+        return families
     if not shape.on_device:
         families["neural"] = "it takes minutes without a GPU; name it in families to try it"
         return families
@@ -422,3 +461,7 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if shape.n_rows > _MAX_NET_ROWS:
         families["neural"] = f"{shape.n_rows} rows take it minutes; name it in families to try it"
     return families
+
+
+def _too_many(power: str, limit: int) -> str:
+    return f"its time grows with the {power} of the rows; tried on at most {limit:,}"

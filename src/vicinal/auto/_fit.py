@@ -31,7 +31,7 @@ from vicinal._base import (
 from vicinal._base._compat import HasMethods, threadpool_controller
 from vicinal._conformal import HeldOutRows
 from vicinal._kernels.ensemble._weights import mean_and_error
-from vicinal.auto._base_models import FAMILIES, Spec, TableShape, default_families
+from vicinal.auto._base_models import FAMILIES, PRICES, Spec, TableShape, default_families
 from vicinal.auto._encodings import Encodings
 from vicinal.auto._scorers import ClassScorer, RegressionScorer, Scorer
 from vicinal.auto._search import (
@@ -60,6 +60,7 @@ class Settings:
     """Resolved parameters of a fit."""
 
     families: Any  # "default", or a list of families and pairs (name, estimator)
+    preset: str
     deadline: float
     is_timed: bool
     cv: int
@@ -142,6 +143,7 @@ def resolve(model: Any, on_device: bool) -> Settings:
     fold_seed, row_seed, model_seed = draw_seeds(check_random_state(model.random_state), 3)
     return Settings(
         model.families,
+        model.preset,
         deadline,
         model.max_fit_time is not None,
         model.cv,
@@ -195,14 +197,16 @@ def fit_ensemble(
         trial,
         scorer,
         deadline=settings.deadline,
+        price=PRICES[settings.preset],
         n_jobs=settings.n_jobs,
         on_device=settings.on_device,
         random_state=settings.model_seed,
     )
     _try_all(search, shape, settings)
     trials = search.judged()
-    pool = choose_pool(trials, scorer, np.arange(len(trial.entries)), trial.entries)
-    predictions = nested_pool(trials, scorer, trial)
+    whole_entries = np.arange(len(trial.entries))
+    pool = choose_pool(trials, scorer, whole_entries, trial.entries, search.price)
+    predictions = nested_pool(trials, scorer, trial, search.price)
     error, score_error = mean_and_error(
         scorer.errors(predictions),
         scorer.share,
@@ -242,6 +246,7 @@ def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableSh
         settings.n_jobs,
         settings.on_device,
         settings.is_timed,
+        settings.preset,
     )
 
 

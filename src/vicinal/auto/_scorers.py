@@ -41,6 +41,9 @@ class Scorer(Protocol):
     def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
         """Return what the weights minimise."""
 
+    def row_losses(self, predictions: np.ndarray) -> np.ndarray:
+        """Return the loss of calibrated predictions at every entry."""
+
     def errors(self, predictions: np.ndarray) -> np.ndarray:
         """Return the error of every entry, of which ``score`` is one minus the mean."""
 
@@ -114,6 +117,11 @@ class ClassScorer:
         prior = _PRIOR_SAMPLES / (self.n_rows + _PRIOR_SAMPLES)
         fit = self.share @ ((1.0 - prior) * own + prior * mixed.mean(axis=1))
         return float(0.5 * _RIDGE / len(self.share) * (weights @ weights) - fit)
+
+    def row_losses(self, predictions: np.ndarray) -> np.ndarray:
+        """Return log losses."""
+        own = predictions[np.arange(len(self.codes)), self.codes]
+        return -np.log(np.maximum(own, np.finfo(np.float64).tiny))
 
     def _own(self, stack: np.ndarray) -> np.ndarray:
         """Return each model's probability of the class of each entry, (n_entries, n_models)."""
@@ -191,6 +199,10 @@ class RegressionScorer:
     def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
         """Return the squared error of the weighted average."""
         return float(self.share @ self.errors(np.tensordot(weights, stack, 1)))
+
+    def row_losses(self, predictions: np.ndarray) -> np.ndarray:
+        """Return squared errors in units of the variance."""
+        return self.errors(predictions)
 
     def errors(self, predictions: np.ndarray) -> np.ndarray:
         """Return squared errors in units of the variance: one minus their mean is R2."""

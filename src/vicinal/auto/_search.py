@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from vicinal._base import (
     draw_seeds,
     fold_entries,
     held_out,
-    held_out_by_folds,
     last_step,
     n_threads,
     seeded_clone,
@@ -40,12 +39,20 @@ _LEAST_WEIGHT, _MAX_MODELS = 0.02, 6
 _BEHIND, _SLACK = 1.5, 0.05
 # The best model must beat the constant by so many standard errors, or separate classes by more.
 _CERTAIN, _SEPARATED = 2.0, 3.0
-# Share of the time for trials; the rest is for fitting the chosen models to all rows.
-_SEARCH_SHARE = 0.8
+# Share of the time for trials and fits to all rows; the rest is for weights and the score.
+_SEARCH_SHARE = 0.95
+# Settings of a grid whose loss on the first fold is larger by this factor are dropped.
+_CLOSE = 1.05
+# Share of a fit that is left where the trial has learned most of it.
+_LEARNED = 0.2
+# Weights at which the gain of adding a model to the ensemble is estimated, and the share of its
+# standard error that is added.
+_OPTIMISM = 0.3
+_ADDED_WEIGHTS = np.linspace(0.1, 1.0, 10)
 
 
 def search_deadline(max_fit_time: float | None) -> float:
-    """Return when trials must end, by the monotonic clock, in a fit that begins now."""
+    """Return when trials and fits must end, by the monotonic clock, in a fit that begins now."""
     return _clock.now() + (np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time)
 
 
@@ -131,6 +138,8 @@ class Trial:
         Their losses.
     seconds : float
         Time of the trial.
+    fit_seconds : float
+        Estimated time of the fit to all rows.
     reason : str
         Why it was skipped, empty if it was not.
     fitted : callable or None
@@ -143,6 +152,7 @@ class Trial:
     predictions: np.ndarray = field(default_factory=lambda: np.empty(0))
     losses: np.ndarray = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
+    fit_seconds: float = 0.0
     reason: str = ""
     fitted: Callable[..., Any] | None = None
 
@@ -165,7 +175,9 @@ class Search:
     scorer : Scorer
         Judge of predictions.
     deadline : float
-        When trials must end, of :func:`search_deadline`.
+        When trials and fits must end, of :func:`search_deadline`.
+    price : float
+        Relative reduction of the loss that one processor second per 1,000 rows must bring.
     n_jobs : int or None
         Threads.
     on_device : bool
@@ -175,10 +187,19 @@ class Search:
     """
 
     def __init__(
-        self, data: TrialData, scorer: Scorer, *, deadline, n_jobs, on_device, random_state
+        self,
+        data: TrialData,
+        scorer: Scorer,
+        *,
+        deadline=np.inf,
+        price=0.0,
+        n_jobs=None,
+        on_device=False,
+        random_state=None,
     ):
         self.data = data
         self.scorer = scorer
+        self.price = price
         self.n_jobs = n_jobs
         self.on_device = on_device
         self.seed = draw_seeds(random_state, 1)[0]
@@ -187,7 +208,7 @@ class Search:
         self._deadline = deadline
 
     def run(self, specs: Iterator[Spec], *, cuts: bool) -> None:
-        """Try models in turn; with ``cuts`` those that lose their first fold end there."""
+        """Try models in turn; with ``cuts`` those that do not pay end with their first fold."""
         for spec in specs:
             trial = self._try(spec, cuts)
             self.trials.append(trial)
@@ -205,7 +226,7 @@ class Search:
     def _try(self, spec: Spec, cuts: bool) -> Trial:
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
         start = _clock.now()
-        if self.judged() and start > self._deadline:
+        if self.judged() and start + self._reserved() > self._deadline:
             return Trial(spec, reason="no time was left")
         if self.data.is_weighted and not takes_weights(spec.estimator):
             return Trial(spec, reason=f"{last_step(spec.estimator)!r} takes no sample_weight")
@@ -219,23 +240,42 @@ class Search:
             return Trial(spec, reason="it predicted NaN or infinity")
         losses = self.scorer.losses(found.predictions)
         seconds = _clock.now() - start
-        fitted = found.fitted
-        return Trial(spec, found.candidates, found.predictions, losses, seconds, fitted=fitted)
+        n_fits = len(self.data.first_folds if spec.once else self.data.folds)
+        # What the trial has learned from all rows is not learned again.
+        is_learned = found.fitted is not None and self.data.growth == 1.0
+        fit_seconds = seconds / n_fits * self.data.growth * (_LEARNED if is_learned else 1.0)
+        times = seconds, fit_seconds
+        return Trial(spec, found.candidates, found.predictions, losses, *times, fitted=found.fitted)
+
+    def _reserved(self) -> float:
+        """Return the time that the fits to all rows will take."""
+        return sum(sorted(trial.fit_seconds for trial in self.judged())[-_MAX_MODELS:])
+
+    def _check_time(self, start: float, factor: float) -> None:
+        """Skip a model that would take too long, a factor times what it has taken since start."""
+        seconds = (_clock.now() - start) * factor
+        if self.judged() and start + seconds + self._reserved() > self._deadline:
+            raise Skipped(f"about {seconds:.1f} s would not fit the time")
 
     def _held_out(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
         """Return the predictions of every candidate for every entry."""
         data = self.data
         folds = data.first_folds if spec.once else data.folds
-        if self._takes_all_folds(spec):
+        if cuts and spec.probe is not None:
+            probe = replace(spec, estimator=seeded_clone(spec.probe, self.seed))
+            first = self._predict_folds(probe, folds[:1])
+            self._check_time(start, spec.probe_share)
+            self._check_gain(first, spec)
+        if self._takes_all_folds(spec, cuts):
             found = self._predict_folds(spec, folds)
         else:
             first = self._predict_folds(spec, folds[:1])
-            seconds = (_clock.now() - start) * (len(folds) + data.growth)
-            if self.judged() and start + seconds > self._deadline:
-                raise Skipped(f"about {seconds:.1f} s would not fit the time")
+            self._check_time(start, len(folds) + data.growth)
             if cuts:
-                self._check_lead(first, spec.lead)
-            found = _joined([first, self._predict_folds(spec, folds[1:])])
+                self._check_gain(first, spec)
+                first, spec = self._better_settings(first, spec)
+            rest = first.more or partial(self._predict_folds, spec)
+            found = _joined(first, rest(folds[1:]))
         if not spec.once:
             return found
         # Predictions of one repetition of the folds stand for the others.
@@ -244,14 +284,12 @@ class Search:
         predictions = found.predictions[:, position[data.entries]]
         return HeldOut(found.candidates, data.entries, predictions, found.fitted)
 
-    def _takes_all_folds(self, spec: Spec) -> bool:
+    def _takes_all_folds(self, spec: Spec, cuts: bool) -> bool:
         """Return whether all folds are predicted together, not the first one alone as a test."""
         model = last_step(spec.estimator)
-        if spec.by_folds:
-            return False
-        if getattr(model, "_fits_each_fold", False):
-            return self.on_device
-        return hasattr(model, "held_out")
+        if self.on_device or spec.whole or not hasattr(model, "held_out"):
+            return self.on_device or spec.whole
+        return not cuts and not getattr(model, "_fits_each_fold", False)
 
     def _predict_folds(self, spec: Spec, folds) -> HeldOut:
         data = self.data
@@ -259,14 +297,12 @@ class Search:
             "sample_weight": data.sample_weight,
             "method": "predict" if data.classes is None else "predict_proba",
             "rows": data.judged,
+            "groups": data.groups,
             "n_jobs": n_threads(self.n_jobs),
         }
-        predict: Callable[..., HeldOut] = held_out_by_folds
-        if not spec.by_folds:
-            predict, options["groups"] = held_out, data.groups
         table = data.X[spec.encoding], data.labels, folds
         parts = [
-            predict(clone(spec.estimator).set_params(**setting), *table, **options)
+            held_out(clone(spec.estimator).set_params(**setting), *table, **options)
             for setting in spec.grid
         ]
         if len(parts) == 1 and not spec.grid[0]:
@@ -274,27 +310,64 @@ class Search:
         predictions = np.concatenate([part.predictions for part in parts])
         return HeldOut(list(spec.grid), parts[0].rows, predictions)
 
-    def _check_lead(self, first: HeldOut, lead: float) -> None:
-        """Skip a model whose first fold is worse than the best so far by more than a factor."""
-        if not self.tried or first.predictions.shape[1] == 0:
+    def _check_gain(self, first: HeldOut, spec: Spec) -> None:
+        """Skip a model whose expected gain after its first fold is below the price of its time."""
+        trials, entries = self.judged(), np.arange(len(first.rows))
+        if not trials or not len(entries):
             return
-        same = np.arange(len(first.rows))
-        scorer = self.scorer.part(same)
-        best = min(self.judged(), key=lambda trial: trial.mean_losses(self.scorer.share).min())
-        c = best.mean_losses(self.scorer.share).argmin()
-        # Both are calibrated on these rows: fewer rows make probabilities less confident.
-        least = (scorer.losses(best.predictions[[c]][:, same]) @ scorer.share).min()
-        loss = (scorer.losses(first.predictions) @ scorer.share).min()
-        if loss > lead * least:
-            raise Skipped(f"its first fold lost ({loss:.3g} against {least:.3g})")
+        gain = spec.bonus + expected_gain(trials, self.scorer, first.predictions, entries)
+        least = self.price * spec.seconds / max(1.0, len(self.data) / 1000.0)
+        if gain <= least:
+            raise Skipped(
+                f"its first fold promises to reduce the loss by {max(gain, 0.0):.1%}; about "
+                f"{spec.seconds:.1f} s must reduce it by {least:.1%}"
+            )
+
+    def _better_settings(self, first: HeldOut, spec: Spec) -> tuple[HeldOut, Spec]:
+        """Drop the settings of a grid that are clearly behind after the first fold."""
+        if len(spec.grid) == 1:
+            return first, spec
+        part = self.scorer.part(np.arange(len(first.rows)))
+        losses = part.losses(first.predictions) @ part.share
+        kept = np.flatnonzero(losses <= _CLOSE * losses.min())
+        grid = [spec.grid[c] for c in kept]
+        return HeldOut(grid, first.rows, first.predictions[kept]), replace(spec, grid=grid)
 
 
-def _joined(parts: list[HeldOut]) -> HeldOut:
-    """Join the predictions of several folds."""
+def expected_gain(
+    trials: list[Trial], scorer: Scorer, predictions: np.ndarray, entries: np.ndarray
+) -> float:
+    """Return the relative reduction of the loss that adding a model to the ensemble may bring.
+
+    The ensemble is the weighted average of the models tried; ``predictions`` are those of every
+    candidate of the new model for the first entries, on which the gain is computed. A share of
+    its standard error is added: few rows are no reason to skip a model.
+    """
+    whole = np.arange(len(scorer.share))
+    pool = choose_pool(trials, scorer, whole, whole, sharpness=(1.0,))
+    part = scorer.part(entries)
+    # Both are calibrated on the same rows: fewer rows make probabilities less confident.
+    ensemble = pool.mix(trials, scorer, entries)
+    ensemble = part.calibrated(ensemble, part.slopes(ensemble[None])[0])
+    best = int((part.losses(predictions) @ part.share).argmin())
+    new = part.calibrated(predictions[best], part.slopes(predictions[[best]])[0])
+    losses = part.row_losses(ensemble)
+    gains = []
+    for weight in _ADDED_WEIGHTS:
+        gain = losses - part.row_losses((1.0 - weight) * ensemble + weight * new)
+        mean = part.share @ gain
+        gains.append(mean + _OPTIMISM * np.sqrt(part.share**2 @ (gain - mean) ** 2))
+    return float(max(gains) / max(part.share @ losses, np.finfo(np.float64).tiny))
+
+
+def _joined(first: HeldOut, rest: HeldOut) -> HeldOut:
+    """Join the predictions of several folds for the candidates that all of them have."""
+    n = min(len(first.candidates), len(rest.candidates))
     return HeldOut(
-        parts[0].candidates,
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.predictions for part in parts], axis=1),
+        rest.candidates[:n],
+        np.concatenate([first.rows, rest.rows]),
+        np.concatenate([first.predictions[:n], rest.predictions[:n]], axis=1),
+        rest.fitted,
     )
 
 
@@ -385,10 +458,16 @@ class Pool:
 
 
 def choose_pool(
-    trials: list[Trial], scorer: Scorer, entries: np.ndarray, units: np.ndarray
+    trials: list[Trial],
+    scorer: Scorer,
+    entries: np.ndarray,
+    units: np.ndarray,
+    price: float = 0.0,
+    sharpness: tuple[float, ...] | None = None,
 ) -> Pool:
     """Choose settings, calibration, models and weights on some entries.
 
+    Models whose removal increases the loss by a smaller share than ``price`` are dropped.
     ``units`` are the rows of all entries. Where no model is better than the constant by two
     standard errors, nor separates rows of different classes, the constant predicts:
     the best of many models by chance is not a signal.
@@ -411,14 +490,36 @@ def choose_pool(
         if mean <= _CERTAIN * error and part.evidence(found, units[entries]) <= _SEPARATED:
             near = np.array([floor])
     pools = []
-    for sharpness in part.sharpness:
-        own = sharpness * slopes
+    for factor in part.sharpness if sharpness is None else sharpness:
+        own = factor * slopes
         stack = np.stack([part.calibrated(predictions[m], own[m]) for m in near])
         found = _few_weights_of(part, stack)
-        weights = np.zeros(len(trials))
-        weights[near] = found
-        pools.append((part.pool_loss(stack, found), Pool(chosen, own, weights)))
-    return min(pools, key=lambda pair: pair[0])[1]
+        pools.append((part.pool_loss(stack, found), factor, stack, found))
+    _, factor, stack, found = min(pools, key=lambda one: one[0])
+    weights = np.zeros(len(trials))
+    weights[near] = _without_superfluous(part, stack, found, price)
+    return Pool(chosen, factor * slopes, weights)
+
+
+def _without_superfluous(
+    scorer: Scorer, stack: np.ndarray, weights: np.ndarray, price: float
+) -> np.ndarray:
+    """Drop models one by one as long as the loss increases by a smaller share than the price."""
+    kept = np.flatnonzero(weights)
+    while len(kept) > 1:
+        before = scorer.share @ scorer.row_losses(np.tensordot(weights, stack, 1))
+        fewer = []
+        for m in kept:
+            others = kept[kept != m]
+            found = np.zeros(len(stack))
+            found[others] = scorer.weights(stack[others])
+            loss = scorer.share @ scorer.row_losses(np.tensordot(found, stack, 1))
+            fewer.append((loss, found))
+        after, found = min(fewer, key=lambda pair: pair[0])
+        if after - before >= price * before:
+            break
+        weights, kept = found, np.flatnonzero(found)
+    return weights
 
 
 def _constant(trials: list[Trial]) -> int | None:
@@ -436,7 +537,9 @@ def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
     return few_weights(solve, len(stack), least=_LEAST_WEIGHT, most=_MAX_MODELS)
 
 
-def nested_pool(trials: list[Trial], scorer: Scorer, data: TrialData) -> np.ndarray:
+def nested_pool(
+    trials: list[Trial], scorer: Scorer, data: TrialData, price: float = 0.0
+) -> np.ndarray:
     """Return predictions for all entries by pools that were not chosen on the rows they predict.
 
     For each fold, settings, calibration, models and weights are chosen on the predictions for
@@ -444,7 +547,7 @@ def nested_pool(trials: list[Trial], scorer: Scorer, data: TrialData) -> np.ndar
     """
 
     def choose(outside):
-        pool = choose_pool(trials, scorer, outside, data.entries)
+        pool = choose_pool(trials, scorer, outside, data.entries, price)
         return lambda inside: pool.mix(trials, scorer, inside)
 
     return nested_predictions(choose, data.entry_folds)

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from vicinal._base import (
     fit_forest,
     forest_leaves,
+    keep_leaves_only,
     n_threads,
     namespace,
     saved,
@@ -42,7 +43,7 @@ FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 _QUERIES_PER_TASK = 256
 # Number of trees by number of rows (at most): more trees give steadier weights, fewer save time on
 # tables that are very small or very large.
-_TREES, _FEW_TREES = {299: 100, 999: 200, 30_000: 400}, 100
+_TREES, _FEW_TREES = {299: 100, 30_000: 200}, 100
 # Large leaves occur where all targets agree; so many of their rows, evenly spaced, are stored.
 _MAX_LEAF = 64
 # Rows sampled per tree at most: trees of millions of rows take minutes each.
@@ -713,4 +714,5 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
     else:
         forest = ExtraTreesRegressor(**settings)
     sampled = fit_forest(forest, X, targets, sample_weight)
+    keep_leaves_only(forest)
     return ForestIndex(forest, X, sampled, n_jobs)

@@ -24,13 +24,11 @@ _SCALES = 2.0 ** np.arange(-3, 4)
 _ALPHAS = 10.0 ** np.arange(-6, 2)
 # The second start is at this scale; after so many rounds the better start continues.
 _NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
-# The last selection also searches from this fraction of the penalty found before.
-_LOWER = 1e-4
-# A full metric is not tried if the logarithm of its required gain exceeds this.
+# A full metric that would have to divide the error by more than e to this is not tried.
 _MAX_CHARGE = 3.0
-# Largest numbers of rows (a solution costs n^3): for the grid of all scales and penalties, for the
-# rounds, and for the last selection of scale and penalty.
-_FIRST_ROWS, _ROUND_ROWS, _LAST_ROWS = 500, 1000, 2000
+# Solving costs n^3, and the metric has few numbers. So many rows at most are looked at while all
+# scales and penalties are tried, by the rounds, and by the last choice of scale and penalty.
+_FIRST_ROWS, _ROUND_ROWS, _LAST_ROWS = 300, 500, 1000
 # Share of the rows on each side of a split that belong to both of its sides.
 _OVERLAP = 0.1
 
@@ -207,31 +205,30 @@ def _metrics(data: GradientRows, settings: GradientSettings) -> dict[str, float]
     return {"diagonal": 0.0} | ({"full": charge} if charge <= _MAX_CHARGE else {})
 
 
-def _choose(data: GradientRows, settings: GradientSettings, rng) -> tuple[dict, int]:
-    """Select metric, scale and penalty; return them and the number of rows used last."""
-    some = data.some(_ROUND_ROWS, rng)
-    found = learn_metric(some, settings, rng, settings.n_rounds)
-    if len(some) < len(data):
-        some = data.some(_LAST_ROWS, rng)
-        found = _finish(some, found, settings)
-    return found, len(some)
+def learn_start(data: GradientRows, settings: GradientSettings, rng) -> dict:
+    """Return metric, scale and penalty learned from a sample of the rows."""
+    return learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, settings.n_rounds)
+
+
+def _choose(
+    data: GradientRows, settings: GradientSettings, rng, start: dict | None
+) -> tuple[dict, int]:
+    """Choose metric, scale and penalty; return them and how many rows were used in the end.
+
+    ``start`` has those of other rows, from which the search begins.
+    """
+    if start is None and len(data) <= _ROUND_ROWS:
+        return learn_start(data, settings, rng), len(data)
+    some = data.some(_LAST_ROWS, rng)
+    return _finish(some, start or learn_start(data, settings, rng), settings), len(some)
 
 
 def _finish(data: GradientRows, found: dict, settings: GradientSettings) -> dict:
-    """Select scale and penalty on more rows, and learn the metric again from the result.
-
-    More rows allow a smaller penalty, which reveals columns of small effect. A second search starts
-    from a much smaller penalty, because the error may have two minima.
-    """
-    components = found["components"]
-    fit = _Candidates(settings, data, components, _SCALES)
-    lower = found | {"alpha": _LOWER * found["alpha"]}
-    rounds = []
-    for position in dict.fromkeys([fit.downhill(found), fit.downhill(lower)]):
-        rounds.append(fit.round(position))
-        if settings.n_rounds:  # otherwise the columns are not scaled
-            own = gradient_map(rounds[-1]["gradients"], diagonal=components.ndim == 1)
-            rounds.append(_fit_round(data, settings, own, _SCALES, rounds[-1]))
+    """Choose scale and penalty by more rows, and let the metric follow once."""
+    rounds = [_fit_round(data, settings, found["components"], _SCALES, found)]
+    if settings.n_rounds:  # without rounds the columns stay as they are
+        own = gradient_map(rounds[0]["gradients"], diagonal=found["components"].ndim == 1)
+        rounds.append(_fit_round(data, settings, own, _SCALES, rounds[0]))
     return min(rounds, key=_error)
 
 
@@ -244,15 +241,18 @@ def _ridge(
     return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
 
 
-def predict_halves(data: GradientRows, settings: GradientSettings, rng) -> np.ndarray:
-    """Return outputs of every row, by metric, scale and penalty of the half it is not in."""
-    halves = np.array_split(rng.permutation(len(data)), 2)
-    out = np.empty_like(data.Y)
-    for queries, seen in (halves, halves[::-1]):
-        found, _ = _choose(data[seen], settings, rng)
-        both = data[np.r_[seen, queries]]
-        out[queries] = _ridge(both, found, settings.kernel, len(queries)).left_out
-    return out
+def predict_fold(
+    data: GradientRows, Z: np.ndarray, settings: GradientSettings, rng, start: dict
+) -> np.ndarray:
+    """Return the outputs at other rows ``Z`` of a ridge of ``data``, from a given start."""
+    found, n_seen = _choose(data, settings, rng, start)
+    ridge = found["ridge"]
+    if n_seen < len(data):
+        ridge = _ridge(data, found, settings.kernel, n_left_out=1)
+    mapped = map_rows(data.Z, found["components"])
+    distances = cdist(map_rows(Z, found["components"]), mapped)
+    K = kernel_values(distances, found["bandwidth"], settings.kernel)
+    return K @ ridge.dual_coef + ridge.intercept
 
 
 # --- the tree of blocks ---------------------------------------------------------------------------
@@ -325,8 +325,10 @@ class Tree(NamedTuple):
         return out
 
 
-def fit_tree(data: GradientRows, settings: GradientSettings, rng) -> Tree:
-    """Split the rows into blocks, and fit the model of every block."""
+def fit_tree(
+    data: GradientRows, settings: GradientSettings, rng, start: dict | None = None
+) -> Tree:
+    """Cut the rows into blocks, and fit the model of every block, from a start if given."""
     splits: list[dict] = []
     blocks: list[dict] = []
 
@@ -335,7 +337,7 @@ def fit_tree(data: GradientRows, settings: GradientSettings, rng) -> Tree:
         sides = None if fits else _split(data[rows], rows, settings, rng)
         if sides is None:
             rows = _sample(rows, settings.max_block_size, rng)
-            blocks.append(_fit_block(data[rows], rows, settings, rng))
+            blocks.append(_fit_block(data[rows], rows, settings, rng, start))
             return -len(blocks)
         split, left, right = sides
         index = len(splits)
@@ -347,9 +349,11 @@ def fit_tree(data: GradientRows, settings: GradientSettings, rng) -> Tree:
     return Tree(settings.kernel, root, splits, blocks)
 
 
-def _fit_block(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> dict:
+def _fit_block(
+    data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng, start: dict | None
+) -> dict:
     """Learn the metric on some of the rows and the ridge on all of them."""
-    found, n_seen = _choose(data, settings, rng)
+    found, n_seen = _choose(data, settings, rng, start)
     ridge, gradients = found.pop("ridge"), found.pop("gradients")
     if len(gradients) > gradients.shape[1]:
         gradients = np.linalg.qr(gradients, mode="r")  # fewer rows of the same product

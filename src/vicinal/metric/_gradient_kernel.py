@@ -16,6 +16,7 @@ from vicinal._base import (
     fold_entries,
     held_out_by_folds,
     query_rows,
+    rows_outside,
     saved,
     training_data,
 )
@@ -25,7 +26,17 @@ from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, some_r
 from vicinal._kernels.calibration._probabilities import fit_slope, temperature_proba
 from vicinal._kernels.linear._covariance import standard_scale
 from vicinal.metric._explain import slope_sections
-from vicinal.metric._gradient_fit import GradientRows, Tree, fit_tree, predict_halves, resolve
+from vicinal.metric._gradient_fit import (
+    GradientRows,
+    Tree,
+    fit_tree,
+    learn_start,
+    predict_fold,
+    resolve,
+)
+
+# Of more rows than this, scale, penalty and metric are selected on a small share of them.
+_MAX_FOLD_ROWS = 2000
 
 
 class _GradientKernel(ExplainRowMixin, BaseEstimator):
@@ -103,9 +114,9 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         Z = (X - self.mean_) / self.scale_
         return GradientRows(Z, Y, weights * factors, np.maximum(weights, 1.0))
 
-    def _fit_tree(self, rows: GradientRows) -> np.ndarray:
-        """Store the tree of blocks; return the leave-one-out outputs of every row."""
-        tree = fit_tree(rows, resolve(self), check_random_state(self.random_state))
+    def _fit_tree(self, rows: GradientRows, start: dict | None = None) -> np.ndarray:
+        """Store the tree of blocks; return the outputs of every row left out."""
+        tree = fit_tree(rows, resolve(self), check_random_state(self.random_state), start)
         _, self._root, self.splits_, self.blocks_ = tree
         importances = sum(len(b["rows"]) * (b["gradients"] ** 2).sum(axis=0) for b in tree.blocks)
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
@@ -207,6 +218,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     1.0
     """
 
+    _fits_each_fold = True
+
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Learn the metric and the ridge.
@@ -216,10 +229,14 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
+        return self._fit_from(None, X, y, sample_weight)
+
+    def _fit_from(self, start: dict | None, X, y, sample_weight):
+        """Fit, beginning at a metric, scale and penalty learned before."""
         data = training_data(self, X, y, sample_weight, task="regression", multi_output=True)
         Y = np.require(np.reshape(data.y, (len(data), -1)), np.float64, ["C", "W"])
         self._is_flat = data.y.ndim == 1
-        left_out = self._fit_tree(self._standardised_targets(data.X, Y, data.weights))
+        left_out = self._fit_tree(self._standardised_targets(data.X, Y, data.weights), start)
         self.loo_prediction_ = self._in_units(left_out, data.X.dtype)
         self._store_held_out(data, self.loo_prediction_.reshape(Y.shape), Y)
         return self
@@ -229,18 +246,19 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         return self._standardised(X, (Y - self.target_mean_) / self.target_scale_, weights)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
-        """Return predictions for rows that neither metric nor ridge has seen.
+        """Return predictions of rows that neither metric nor ridge were fitted to.
 
-        The rows are split into random halves. The metric, scale and penalty of one half are used
-        for leave-one-out predictions of the other, at the cost of two fits. With groups, weights of
-        zero or more rows than a block, models are fitted to the rows outside each fold.
+        The rounds begin once, at a metric learned outside the first fold; every fold then selects
+        metric, scale and penalty from there by its own rows. Of more than 2,000 rows, a sample
+        selects them and every row is left out of the ridge of all others. Groups, weights of zero
+        and more rows than a block holds are predicted by independent models of folds.
 
         Parameters
         ----------
         X, y
             As in ``fit``.
         folds : sequence of ndarray of int
-            Rows of each fold, which give the order of the predictions.
+            Rows of each fold.
         rows : ndarray of int, default=None
             Rows to predict; all by default.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -256,13 +274,37 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
         if groups is not None or len(X) > self.max_block_size or not np.all(weights > 0.0):
             return held_out_by_folds(self, X, y, folds, sample_weight=sample_weight, rows=rows)
+        if len(X) > _MAX_FOLD_ROWS:
+            return self._left_out(X, y, sample_weight, np.concatenate(fold_entries(folds, rows)))
         model = clone(self)
         Y = np.reshape(np.asarray(y, dtype=np.float64), (len(X), -1))
-        data = model._standardised_targets(X, Y, weights)
-        halves = predict_halves(data, resolve(model), check_random_state(model.random_state))
-        entries = np.concatenate(fold_entries(folds, rows))
-        predictions = halves[entries] * model.target_scale_ + model.target_mean_
-        return HeldOut([{}], entries, predictions[None])
+        data, settings = model._standardised_targets(X, Y, weights), resolve(model)
+        rng = check_random_state(model.random_state)
+        start = learn_start(data[rows_outside(folds[0], len(X))], settings, rng)
+
+        def predict(folds) -> HeldOut:
+            entries = fold_entries(folds, rows)
+            parts = [
+                predict_fold(data[rows_outside(fold, len(X))], data.Z[own], settings, rng, start)
+                for fold, own in zip(folds, entries, strict=True)
+            ]
+            predictions = np.concatenate(parts) * model.target_scale_ + model.target_mean_
+            return HeldOut([{}], np.concatenate(entries), predictions[None], fitted, predict)
+
+        def fitted(c: int, *table):
+            return clone(self)._fit_from(start, *(table or (X, y, sample_weight)))
+
+        return predict(folds)
+
+    def _left_out(self, X, y, sample_weight, rows: np.ndarray) -> HeldOut:
+        """Return the leave-one-out predictions of some rows, and the model they come from."""
+        model = clone(self)._fit_from(None, X, y, sample_weight)
+        predictions = model.loo_prediction_.reshape(len(X), -1)[rows]
+
+        def fitted(c: int, *table):
+            return clone(self)._fit_from(None, *table) if table else model
+
+        return HeldOut([{}], rows, predictions[None], fitted)
 
     def predict(self, X):
         """Predict the target."""
