@@ -37,6 +37,8 @@ _ESTIMATORS: dict[str, str] = {
     "BootstrapEnsembleRegressor": "ensemble",
     "FunctionalGradientBoostingClassifier": "ensemble",
     "FunctionalGradientBoostingRegressor": "ensemble",
+    "ObliviousBoostingClassifier": "ensemble",
+    "ObliviousBoostingRegressor": "ensemble",
     "PrunedTreeClassifier": "ensemble",
     "PrunedTreeRegressor": "ensemble",
     "RealAdaBoostClassifier": "ensemble",
