@@ -30,7 +30,11 @@ def quantile_edges(values: np.ndarray, weights: np.ndarray, max_bins: int) -> np
         return np.empty(0)
     below = np.arange(len(distinct) - 1)
     if len(distinct) > max_bins:
-        share = np.cumsum(np.bincount(index, weights=weights[known]))
+        mass = np.bincount(index, weights=weights[known])
+        # A value that fills more than a bin counts as one bin, and leaves the others to the rest.
+        for _ in range(max_bins):
+            mass = np.minimum(mass, mass.sum() / max_bins)
+        share = np.cumsum(mass)
         targets = np.arange(1, max_bins) / max_bins * share[-1]
         # Sums of weights carry rounding; a target this close to a step sits on the step.
         found = np.searchsorted(share, targets - 1e-9 * share[-1])
