@@ -70,7 +70,7 @@ def training_rows(name):
     data = load_dataset(name)
     X, y = (data.X_train, data.y_train) if "X_train" in data else (data.X, data.y)
     X = np.asarray(X, dtype=float)
-    mpredict = np.asarray(data.get("categorical_features", np.zeros(X.shape[1])), dtype=bool)
+    mask = np.asarray(data.get("categorical_features", np.zeros(X.shape[1])), dtype=bool)
     return X, np.asarray(y), mask
 
 
