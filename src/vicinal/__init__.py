@@ -36,6 +36,8 @@ _ESTIMATORS: dict[str, str] = {
     "BootstrapEnsembleRegressor": "ensemble",
     "FunctionalGradientBoostingClassifier": "ensemble",
     "FunctionalGradientBoostingRegressor": "ensemble",
+    "ObliviousBoostingClassifier": "ensemble",
+    "ObliviousBoostingRegressor": "ensemble",
     "PrunedTreeClassifier": "ensemble",
     "PrunedTreeRegressor": "ensemble",
     "RealAdaBoostClassifier": "ensemble",

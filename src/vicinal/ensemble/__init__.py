@@ -12,6 +12,7 @@ from vicinal.ensemble._functional_gradient_boosting import (
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
 )
+from vicinal.ensemble._oblivious import ObliviousBoostingClassifier, ObliviousBoostingRegressor
 from vicinal.ensemble._pruned_tree import PrunedTreeClassifier, PrunedTreeRegressor
 from vicinal.ensemble._real_adaboost_classifier import RealAdaBoostClassifier
 
@@ -22,6 +23,8 @@ __all__ = [
     "BootstrapEnsembleRegressor",
     "FunctionalGradientBoostingClassifier",
     "FunctionalGradientBoostingRegressor",
+    "ObliviousBoostingClassifier",
+    "ObliviousBoostingRegressor",
     "PrunedTreeClassifier",
     "PrunedTreeRegressor",
     "RealAdaBoostClassifier",

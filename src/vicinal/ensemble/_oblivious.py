@@ -1,0 +1,784 @@
+"""Boosted symmetric trees, with categorical columns and missing values."""
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._base import (
+    TrainingData,
+    atomic_fit,
+    documented,
+    draw_seeds,
+    is_frame,
+    parallel_map,
+    predicted_labels,
+    query_rows,
+    row_blocks,
+    saved,
+    training_data,
+)
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import (
+    ExplainRowMixin,
+    ExplanationSection,
+    by_source,
+    show,
+    two_best,
+)
+from vicinal._base._tables import column_names, column_values, is_missing
+from vicinal._kernels.ensemble import _oblivious as kernels
+from vicinal._kernels.ensemble._boosting import weighted_quantile
+
+# Depths that "auto" chooses from.
+_DEPTHS = (4, 6)
+# Bins of equal width of a target statistic, random orders of the rows, rows a prior counts for.
+_CATEGORY_BINS, _PERMUTATIONS, _PRIOR = 16, 4, 1.0
+# Rounds between two looks at the held-out rows.
+_STEP = 25
+# Newton steps of the leaf values; the first step of the squared error is exact.
+_NEWTON_STEPS = {
+    kernels.SQUARED: 1,
+    kernels.LOGISTIC: 5,
+    kernels.MULTINOMIAL: 1,
+    kernels.QUANTILE: 1,
+}
+# Rows whose codes stay in the cache while all trees are added.
+_BLOCK = 1024
+
+
+# --- tables with categorical columns ---
+
+
+def categorical_mask(X: Any, features: Any, model: Any = None) -> np.ndarray:
+    """Return which columns of a table are categorical."""
+    mask = np.zeros(X.shape[1], dtype=bool)
+    if features is None or (isinstance(features, str) and not is_frame(X)):
+        return mask
+    if isinstance(features, str):  # "from_dtype"
+        return np.array([_is_categorical(dtype) for dtype in X.dtypes], dtype=bool)
+    features = np.asarray(features)
+    if features.dtype.kind == "b":
+        if features.shape != mask.shape:
+            raise ValueError(
+                f"categorical_features is a mask of shape {features.shape} for {len(mask)} "
+                "columns; give one entry for each column."
+            )
+        return features
+    if features.dtype.kind in "iu":
+        if features.size and not (0 <= features.min() and features.max() < len(mask)):
+            raise ValueError(
+                f"categorical_features={features.tolist()} must hold indices from 0 to "
+                f"{len(mask) - 1}."
+            )
+        mask[features] = True
+        return mask
+    names = column_names(X, model)
+    if unknown := [name for name in features.tolist() if name not in names]:
+        raise ValueError(f"categorical_features names {unknown}, but the columns are {names}.")
+    return np.isin(names, features.astype(str)) if features.size else mask
+
+
+def _is_categorical(dtype: Any) -> bool:
+    """Whether a type of pandas or polars is one of categories or strings."""
+    name = str(getattr(dtype, "name", dtype)).lower()
+    return name.startswith(("category", "categorical", "enum", "object", "str"))
+
+
+def _coded_frame(X: Any, mask: np.ndarray, categories: list) -> Any:
+    """Return a frame with the index of its category in each categorical column, NaN for others."""
+    known = iter(categories)
+    columns = {}
+    for j, name in enumerate(X.columns):
+        columns[name] = X[name]
+        if mask[j]:
+            codes = {value: float(code) for code, value in enumerate(next(known))}
+            values = X[name].to_list() if hasattr(X[name], "to_list") else list(X[name])
+            columns[name] = np.array([codes.get(value, np.nan) for value in values], dtype=float)
+    return type(X)(columns)
+
+
+def _seen_categories(X: Any, j: int) -> list:
+    seen = {value for value in column_values(X, j) if not is_missing(value)}
+    return sorted(seen, key=lambda value: (type(value).__name__, value))
+
+
+# --- codes of columns ---
+
+
+@saved(sources="q <p", edges="*", tables="* *")
+@dataclass(frozen=True)
+class _ColumnCodes:
+    """How columns become codes: edges of numeric ones, a code per category of the others.
+
+    Attributes
+    ----------
+    numeric, categorical : ndarray of int
+        Columns of each kind.
+    edges : list of ndarray
+        Edges of the bins of each numeric column.
+    tables : list of ndarray of uint8 of shape (n_targets, n_categories + 1)
+        Codes of the statistics of each category; last those of a missing or unknown one.
+    sources : ndarray of int
+        Column that each row of codes is made from.
+    """
+
+    numeric: np.ndarray
+    categorical: np.ndarray
+    edges: list
+    tables: list
+    sources: np.ndarray
+
+    def numeric_codes(self, X: np.ndarray) -> np.ndarray:
+        """Return the codes of the numeric columns."""
+        codes = np.empty((len(self.numeric), len(X)), dtype=np.uint8)
+        values = np.ascontiguousarray(X[:, self.numeric], dtype=np.float64)
+        starts = np.cumsum([0, *map(len, self.edges)])
+        kernels.bin_columns(values, np.concatenate([*self.edges, []]), starts, codes)
+        return codes
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the codes of query rows, (n_columns_of_codes, n_samples)."""
+        parts = [self.numeric_codes(X)]
+        for j, table in zip(self.categorical, self.tables, strict=True):
+            missing = table.shape[1] - 1
+            parts.append(table[:, np.where(np.isnan(X[:, j]), missing, X[:, j]).astype(np.int64)])
+        return np.concatenate(parts)
+
+
+class _TrainingCodes:
+    """Codes of the training rows, with ordered target statistics of the categorical columns."""
+
+    def __init__(self, data: TrainingData, mask: np.ndarray, max_bins: int, targets, rng) -> None:
+        X, weights = data.X, data.weights
+        numeric, categorical = np.flatnonzero(~mask), np.flatnonzero(mask)
+        edges = [kernels.quantile_edges(X[:, j], weights, max_bins) for j in numeric]
+        orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
+        prior = np.average(targets, axis=0, weights=weights)
+        n_codes = [len(bins) + 2 for bins in edges]
+        tables, ordered = [], [[] for _ in orders]
+        for j in categorical:
+            size = int(np.nanmax(X[:, j], initial=-1.0)) + 1
+            category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
+            sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
+            mass = np.bincount(category, weights, size + 1)
+            final = (sums + _PRIOR * prior[:, None]) / (mass + _PRIOR)
+            rows = category, targets, weights
+            moving = [
+                kernels.ordered_statistics(*rows, order, size + 1, prior, _PRIOR)
+                for order in orders
+            ]
+            table = np.empty(final.shape, dtype=np.uint8)
+            for t, row in enumerate(final):
+                pooled = np.concatenate([part[:, t] for part in moving])
+                bins = np.linspace(pooled.min(), pooled.max(), _CATEGORY_BINS + 1)[1:-1]
+                table[t] = np.searchsorted(bins, row) + 1
+                n_codes.append(len(bins) + 2)
+                for codes, part in zip(ordered, moving, strict=True):
+                    codes.append(np.searchsorted(bins, part[:, t]) + 1)
+            tables.append(table)
+        sources = np.r_[numeric, np.repeat(categorical, targets.shape[1])]
+        self.columns = _ColumnCodes(numeric, categorical, edges, tables, sources)
+        self.n_codes = np.array(n_codes, dtype=np.int64)
+        self.ordered = [np.array(part, dtype=np.uint8) for part in ordered]
+        self.codes = self.columns(X)
+
+    def shuffled(self, rng) -> np.ndarray:
+        """Return the codes with the statistics of one of the random orders."""
+        if self.ordered:
+            self.codes[len(self.columns.numeric) :] = self.ordered[rng.randint(len(self.ordered))]
+        return self.codes
+
+
+# --- rounds ---
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What the parameters mean for these rows."""
+
+    loss: int
+    level: float
+    n_scores: int
+    depth: int
+    learning_rate: float
+    l2: float
+    max_bins: int
+    max_features: float
+    bootstrap: bool
+    n_newton_steps: int
+    is_categorical: np.ndarray
+
+
+class _Boosting:
+    """Trees and scores while the rounds go on; with held-out rows, their loss after each round."""
+
+    def __init__(
+        self, data: TrainingData, held: TrainingData | None, settings: _Settings, seed: int
+    ) -> None:
+        self.settings, self.rng = settings, np.random.RandomState(seed)
+        self.y, self.weights = data.y.astype(np.float64), data.weights
+        targets = self.y[:, None]
+        if settings.loss == kernels.MULTINOMIAL:
+            targets = np.eye(settings.n_scores)[data.y]
+        rows = data, settings.is_categorical, settings.max_bins, targets
+        self.codes = _TrainingCodes(*rows, self.rng)
+        self.intercept = self._best_constant(targets)
+        self.score = np.tile(self.intercept, (len(data), 1))
+        self.splits: list[tuple] = []
+        self.values: list[np.ndarray] = []
+        self.losses: list[float] = []
+        self.held: Any = held
+        if held is not None:
+            self.held_codes = self.codes.columns(held.X)
+            self.held_y = held.y.astype(np.float64)
+            self.held_score = np.tile(self.intercept, (len(held), 1))
+
+    def _best_constant(self, targets: np.ndarray) -> np.ndarray:
+        if self.settings.loss == kernels.QUANTILE:
+            return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
+        mean = np.average(targets, axis=0, weights=self.weights)
+        if self.settings.loss == kernels.SQUARED:
+            return mean
+        # A fold may lack a class: half a row of it is added.
+        least = 0.5 / (1.0 + self.weights.sum())
+        mean = np.clip(mean, least, 1.0 - least)
+        if self.settings.loss == kernels.LOGISTIC:
+            return np.log(mean / (1.0 - mean))
+        return np.log(mean) - np.log(mean).mean()
+
+    def advance(self, n_rounds: int) -> "_Boosting":
+        """Fit further rounds."""
+        s = self.settings
+        gradient, curvature = np.empty(self.score.shape), np.empty(self.score.shape)
+        leaf = np.empty(len(self.y), dtype=np.uint8)
+        for _ in range(n_rounds):
+            codes = self.codes.shuffled(self.rng)
+            kernels.derivatives(s.loss, s.level, self.y, self.score, gradient, curvature)
+            weights = self.weights
+            if s.bootstrap:  # Bayesian bootstrap
+                weights = weights * self.rng.standard_exponential(len(weights))
+            stats = np.column_stack([gradient * weights[:, None], weights * curvature.sum(axis=1)])
+            columns = np.arange(len(codes))
+            if s.max_features < 1.0:
+                size = int(np.ceil(s.max_features * len(codes)))
+                columns = np.sort(self.rng.permutation(len(codes))[:size])
+            split = (
+                np.empty(s.depth, dtype=np.int32),
+                np.empty(s.depth, dtype=np.uint8),
+                np.empty(s.depth),
+            )
+            kernels.grow_tree(codes, self.codes.n_codes, columns, stats, s.l2, *split, leaf)
+            rows = self.y, self.score, self.weights, leaf
+            values = s.learning_rate * kernels.leaf_values(
+                s.loss, s.level, *rows, 2**s.depth, s.l2, s.n_newton_steps
+            )
+            self.splits.append(split)
+            self.values.append(values)
+            kernels.add_values(values, leaf, self.score)
+            if self.held is not None:
+                self._follow_held_out(split, values)
+        return self
+
+    def _follow_held_out(self, split, values) -> None:
+        leaf = np.empty(len(self.held_y), dtype=np.uint8)
+        kernels.leaf_codes(self.held_codes, *split[:2], leaf)
+        kernels.add_values(values, leaf, self.held_score)
+        s, weights = self.settings, self.held.weights
+        rows = self.held_y, self.held_score, weights
+        self.losses.append(weights.sum() * kernels.mean_loss(s.loss, s.level, *rows))
+
+
+def _folds(data: TrainingData, n_folds: int, rng) -> list[np.ndarray]:
+    """Return the held-out rows of each fold, in proportion to the classes."""
+    keys = data.y if data.classes is not None else np.zeros(len(data))
+    order = np.lexsort((rng.permutation(len(data)), keys))
+    return [np.sort(order[k::n_folds]) for k in range(n_folds)]
+
+
+def _selected(model: Any, data: TrainingData, candidates: list[_Settings], rng) -> tuple:
+    """Return the settings and the number of rounds of least held-out loss, and the losses."""
+    parts = [(data.outside(fold), data.take(fold)) for fold in _folds(data, model.cv, rng)]
+    seeds = draw_seeds(rng, len(parts))
+    best: Any = None
+    for settings in candidates:
+        tasks = [(*part, settings, seed) for part, seed in zip(parts, seeds, strict=True)]
+        fits = parallel_map(_Boosting, tasks, n_jobs=model.n_jobs, prefer="threads")
+        losses = np.empty(0)
+        while len(losses) < model.n_estimators:
+            step = min(_STEP, model.n_estimators - len(losses))
+            steps = [(fit, step) for fit in fits]
+            parallel_map(_Boosting.advance, steps, n_jobs=model.n_jobs, prefer="threads")
+            losses = np.sum([fit.losses for fit in fits], axis=0) / data.weights.sum()
+            if len(losses) - 1 - losses.argmin() >= model.n_iter_no_change:
+                break
+        if best is None or losses.min() < best[0]:
+            best = losses.min(), settings, int(losses.argmin()) + 1, losses
+    return best[1:]
+
+
+@documented
+class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
+    r"""Gradient boosting of symmetric trees.
+
+    Parameters
+    ----------
+    n_estimators : int, default=1000
+        Largest number of rounds; with ``cv=None`` the number of rounds.
+    learning_rate : float, default=0.05
+        Factor of the leaf values of every tree.
+    depth : int or "auto", default="auto"
+        Levels of each tree; a tree has ``2 ** depth`` leaves. ``"auto"`` selects 4 or 6 by the loss
+        on held-out rows (6 with ``cv=None``).
+    l2_regularization : float, default=3.0
+        Penalty :math:`\lambda` on squared leaf values.
+    max_bins : int, default=64
+        Largest number of bins of a numeric column. Missing values have a bin of their own, below
+        all others.
+    max_features : float, default=1.0
+        Share of the columns, sampled for each tree, that it may split.
+    bootstrap : bool, default=True
+        Whether the rows get random exponential weights for each choice of splits (the Bayesian
+        bootstrap). Leaf values use all rows with their own weights.
+    categorical_features : "from_dtype", array-like of bool, int or str, or None
+        Categorical columns: a mask, indices or names. ``"from_dtype"``, the default, takes the
+        columns of a frame that hold categories or strings, and none of an array.
+    cv : int or None, default=3
+        Folds whose held-out rows select the number of rounds and the depth; the model is then
+        fitted to all rows. ``None`` selects nothing.
+    n_iter_no_change : int, default=50
+        The search for the number of rounds stops when the held-out loss has not fallen for this
+        many rounds.
+    n_jobs : int, default=None
+        Folds at once, in threads, through joblib; ``None`` is one, unless
+        ``joblib.parallel_config`` sets another number. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Folds, weights of the bootstrap, sampled columns and orders of the rows.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Number of trees.
+    depth_ : int
+        Levels of each tree.
+    validation_score_ : ndarray of shape (n_rounds,) or None
+        Mean held-out loss after each round at the selected depth, ``None`` without folds.
+    feature_importances_ : ndarray of shape (`n_features_in_`,)
+        Share of each column in the gains of all splits.
+    is_categorical_ : ndarray of bool of shape (`n_features_in_`,)
+        Which columns are categorical.
+    categories_ : list of ndarray
+        Categories of each categorical column.
+    intercept_ : ndarray of shape (n_scores,)
+        Score before the first tree.
+    baseline_ : ndarray of shape (n_scores,)
+        Mean score of the training rows, from which Shapley values are counted.
+
+    Notes
+    -----
+    All nodes of one level of a symmetric tree have the same split, so that the leaf of a row is a
+    number of ``depth`` bits. With scores :math:`F`, gradients :math:`g_i` of the loss and random
+    weights :math:`u_i`, each level takes the split that maximises
+
+    .. math:: \sum_l \frac{\left(\sum_{i \in l} u_i w_i g_i\right)^2}
+        {\sum_{i \in l} u_i w_i h_i + \lambda}
+
+    over the leaves :math:`l` it leads to, where :math:`h_i` is the second derivative of the loss
+    (with several scores, squared gradients and second derivatives are summed over them). The values
+    of the leaves minimise the penalised loss
+
+    .. math:: \sum_{i \in l} w_i L(y_i, F_i + v_l) + \frac{\lambda}{2} \|v_l\|^2
+
+    by Newton steps (the exact minimum for the squared error; for the quantile loss the quantile of
+    the residuals times :math:`W_l / (W_l + \lambda)`), and :math:`F \leftarrow F + \nu v_l`.
+
+    A categorical column is replaced by a target statistic, as in [1]_: the mean target of the
+    earlier rows of the same category in a random order of the rows, with a prior of one row. Each
+    tree takes one of four orders. Queries get the statistic over all training rows; unknown
+    categories are treated as missing ones.
+
+    References
+    ----------
+    .. [1] Prokhorenkova, Gusev, Vorobev, Dorogush, Gulin, "CatBoost: unbiased boosting with
+       categorical features", NeurIPS 2018.
+    .. [2] Lundberg et al., "From local explanations to global understanding with explainable AI for
+       trees", Nature Machine Intelligence 2, 2020. :doi:`10.1038/s42256-019-0138-9`
+    """
+
+    _parameter_constraints: dict = {
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+        "depth": [Interval(Integral, 1, 8, closed="both"), StrOptions({"auto"})],
+        "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "max_bins": [Interval(Integral, 2, 254, closed="both")],
+        "max_features": [Interval(Real, 0, 1, closed="right")],
+        "bootstrap": ["boolean"],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "cv": [Interval(Integral, 2, None, closed="left"), None],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def _fit(self, X, y, sample_weight, task: str, loss: int, level: float = 0.5):
+        X, seen = self._read_frame(X)
+        data = training_data(self, X, y, sample_weight, task=task, ensure_all_finite="allow-nan")
+        n_scores = 1
+        if task == "classification":
+            self.classes_ = data.classes
+            n_scores = len(data.classes) if len(data.classes) > 2 else 1
+            loss = kernels.MULTINOMIAL if n_scores > 1 else kernels.LOGISTIC
+        data = replace(data, X=self._learn_categories(data.X, seen))
+        depths = _DEPTHS[::-1] if self.depth == "auto" else (self.depth,)
+        first = _Settings(
+            loss=loss,
+            level=level,
+            n_scores=n_scores,
+            depth=depths[0],
+            learning_rate=float(self.learning_rate),
+            l2=float(self.l2_regularization),
+            max_bins=self.max_bins,
+            max_features=self.max_features,
+            bootstrap=self.bootstrap,
+            n_newton_steps=_NEWTON_STEPS[loss],
+            is_categorical=self.is_categorical_,
+        )
+        rng = check_random_state(self.random_state)
+        settings, n_rounds, self.validation_score_ = first, self.n_estimators, None
+        if self.cv is not None and len(data) >= 2 * self.cv:
+            candidates = [replace(first, depth=depth) for depth in depths]
+            settings, n_rounds, self.validation_score_ = _selected(self, data, candidates, rng)
+        boosting = _Boosting(data, None, settings, draw_seeds(rng, 1)[0])
+        return self._store(data, boosting.advance(n_rounds))
+
+    def _read_frame(self, X):
+        """Return a frame with codes for categories, and the categories; arrays as they are."""
+        if not hasattr(X, "shape") or len(X.shape) != 2:
+            X = np.asarray(X)
+        mask = np.zeros(0, dtype=bool)
+        if len(X.shape) == 2:
+            mask = categorical_mask(X, self.categorical_features)
+        self.is_categorical_ = mask
+        if not is_frame(X) or not mask.any():
+            return X, None
+        seen = [_seen_categories(X, j) for j in np.flatnonzero(mask)]
+        return _coded_frame(X, mask, seen), seen
+
+    def _learn_categories(self, X, seen):
+        """Store the categories of the rows that count; return the rows with codes from 0."""
+        X = np.array(X, dtype=np.float64)
+        self.categories_ = []
+        for number, j in enumerate(np.flatnonzero(self.is_categorical_)):
+            known = ~np.isnan(X[:, j])
+            found, X[known, j] = np.unique(X[known, j], return_inverse=True)
+            if seen is not None:
+                values = seen[number]
+                found = np.array([values[int(code)] for code in found], dtype=object)
+            self.categories_.append(found)
+        return X
+
+    def _store(self, data: TrainingData, boosting: _Boosting):
+        self.n_iter_, self.depth_ = len(boosting.values), boosting.settings.depth
+        self.intercept_, self._columns = boosting.intercept, boosting.codes.columns
+        columns, codes, gains = zip(*boosting.splits, strict=True)
+        self._split_columns, self._split_codes = np.stack(columns), np.stack(codes)
+        self._values = np.stack(boosting.values).astype(np.float32)
+        shares = np.zeros(self._values.shape[:2])
+        weights = data.weights / data.weights.sum()
+        own = self._columns(data.X)
+        kernels.count_leaves(own, self._split_columns, self._split_codes, weights, shares)
+        self._shares = shares.astype(np.float32)
+        self.baseline_ = self.intercept_ + np.einsum("tl,tlk->k", shares, self._values)
+        sources = self._columns.sources[self._split_columns]
+        total = np.bincount(sources.ravel(), np.concatenate(gains), self.n_features_in_)
+        self.feature_importances_ = total / total.sum() if total.sum() > 0 else total
+        return self
+
+    def _codes(self, X):
+        """Return the codes of query rows, and the type of their numbers."""
+        check_is_fitted(self)
+        if is_frame(X) and self.is_categorical_.any():
+            if X.shape[1] == len(self.is_categorical_):
+                X = _coded_frame(X, self.is_categorical_, self.categories_)
+            rows = query_rows(self, X, ensure_all_finite="allow-nan")
+        else:
+            rows = query_rows(self, X, ensure_all_finite="allow-nan")
+            if self.is_categorical_.any():
+                rows = rows.copy()
+                for j, known in zip(
+                    np.flatnonzero(self.is_categorical_), self.categories_, strict=True
+                ):
+                    at = np.searchsorted(known, rows[:, j]) % max(len(known), 1)
+                    is_known = known[at] == rows[:, j]
+                    rows[:, j] = np.where(is_known, at, np.nan)
+        return self._columns(rows), rows.dtype
+
+    def _raw_scores(self, X):
+        codes, dtype = self._codes(X)
+        if self._values.shape[1] != 2 ** self._split_columns.shape[1]:
+            raise ValueError("the number of leaves must be 2 to the power of the depth.")
+        score = np.tile(self.intercept_, (codes.shape[1], 1))
+        for block in row_blocks(len(score), 8 * len(codes), max_rows=_BLOCK):
+            part = np.ascontiguousarray(codes[:, block])
+            kernels.add_trees(
+                part, self._split_columns, self._split_codes, self._values, score[block]
+            )
+        return score, dtype
+
+    def shapley_values(self, X):
+        """Exact Shapley values of the columns, with the training rows as background.
+
+        The values of a row and ``baseline_`` add up to its score: the log-odds of the second class,
+        one score per class with more than two, or the prediction of a regressor. They are
+        interventional: the value of a set of columns is the mean score over the training rows after
+        these columns are replaced by those of the query.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_classes)
+            Contribution of each column.
+        """
+        codes, _ = self._codes(X)
+        out = np.zeros((codes.shape[1], self.n_features_in_, len(self.intercept_)))
+        trees = self._split_columns, self._split_codes, self._columns.sources
+        for i, row in enumerate(out):
+            own = np.ascontiguousarray(codes[:, i : i + 1])
+            kernels.shapley_values(own, *trees, self._values, self._shares, row)
+        return out[..., 0] if out.shape[2] == 1 else out
+
+    def _sections(self, X, columns):
+        values, score = self.shapley_values(X)[0], self._raw_scores(X)[0][0]
+        base, target = self.baseline_, "the prediction"
+        if values.ndim == 2:
+            first, second = two_best(score)
+            values, base = values[:, first] - values[:, second], base[[first]] - base[[second]]
+            score = score[[first]] - score[[second]]
+            names = show(self.classes_[first]), show(self.classes_[second])
+            target = f"the score of {names[0]} less that of {names[1]}"
+        elif hasattr(self, "classes_"):
+            chosen = int(score[0] > 0.0)
+            sign = 1.0 if chosen else -1.0
+            values, base, score = sign * values, sign * base, sign * score
+            target = f"the log-odds of {show(self.classes_[chosen])}"
+        summary = (
+            f"Over the training rows, {target} is {show(float(base[0]))} on average; the "
+            f"contributions of the columns (Shapley values) lead to {show(float(score[0]))}."
+        )
+        parts = by_source(columns, values)
+        shown = dict(zip(columns.names, columns.values, strict=True))
+        shown |= {
+            name: value
+            for name, value in zip(columns.sources, columns.values, strict=True)
+            if name is not None
+        }
+        rows = [(name, shown[name], part) for name, part in parts.items()]
+        numbers = {"baseline": float(base[0]), "score": float(score[0])}
+        head = ("column", "value", "contribution")
+        return [
+            ExplanationSection(
+                "contributions", "Contributions", summary, head, rows, head[-1], numbers
+            )
+        ]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+_SHAPES = {
+    "intercept_": "k",
+    "baseline_": "k",
+    "_columns.sources": "q",
+    "_split_columns": "t d <q",
+    "_split_codes": "t d",
+    "_values": "t l k",
+    "_shares": "t l",
+    "is_categorical_": "p",
+}
+
+
+@saved(classes_="c labels", **_SHAPES)
+@documented
+class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
+    """Gradient boosting of symmetric trees, for classes.
+
+    All nodes of a level have the same split. Such trees are strongly regularised, predictions take
+    about a microsecond, and the contributions of the columns are exact. Categorical columns and
+    missing values need no preparation; the number of rounds and the depth are selected on held-out
+    rows.
+
+    Read more in the :doc:`user guide </guide/ensemble>`.
+
+    See Also
+    --------
+    ObliviousBoostingRegressor : The same for regression.
+    FunctionalGradientBoostingClassifier : Boosting of any regressor by any loss.
+    sklearn.ensemble.HistGradientBoostingClassifier : Boosting of trees that grow leaf by leaf.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from vicinal.ensemble import ObliviousBoostingClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = ObliviousBoostingClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.93
+    True
+    """
+
+    def __init__(
+        self,
+        n_estimators=1000,
+        *,
+        learning_rate=0.05,
+        depth="auto",
+        l2_regularization=3.0,
+        max_bins=64,
+        max_features=1.0,
+        bootstrap=True,
+        categorical_features="from_dtype",
+        cv=3,
+        n_iter_no_change=50,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.depth = depth
+        self.l2_regularization = l2_regularization
+        self.max_bins = max_bins
+        self.max_features = max_features
+        self.bootstrap = bootstrap
+        self.categorical_features = categorical_features
+        self.cv = cv
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Select the number of rounds and the depth, and fit the trees.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Training rows; NaN is a missing value.
+        """
+        return self._fit(X, y, sample_weight, "classification", kernels.LOGISTIC)
+
+    def decision_function(self, X):
+        """Raw scores: log-odds for two classes, one column per class for more."""
+        score, dtype = self._raw_scores(X)
+        return (score[:, 0] if score.shape[1] == 1 else score).astype(dtype, copy=False)
+
+    def predict_proba(self, X):
+        """Probabilities of the classes."""
+        score, dtype = self._raw_scores(X)
+        if score.shape[1] > 1:
+            return softmax(score, axis=1).astype(dtype, copy=False)
+        second = expit(score[:, 0])
+        return np.column_stack([1.0 - second, second]).astype(dtype, copy=False)
+
+    def predict(self, X):
+        """Predict the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
+
+
+@saved(**_SHAPES)
+@documented
+class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
+    """Gradient boosting of symmetric trees, for regression.
+
+    All nodes of a level have the same split. Such trees are strongly regularised, predictions take
+    about a microsecond, and the contributions of the columns are exact. Categorical columns and
+    missing values need no preparation; the number of rounds and the depth are selected on held-out
+    rows.
+
+    Read more in the :doc:`user guide </guide/ensemble>`.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "absolute_error", "quantile"}, default="squared_error"
+        Loss; the prediction is the conditional mean, median or quantile.
+    quantile : float, default=0.5
+        Level of ``loss="quantile"``.
+
+    See Also
+    --------
+    ObliviousBoostingClassifier : The same for classification.
+    FunctionalGradientBoostingRegressor : Boosting of any regressor by any loss.
+    sklearn.ensemble.HistGradientBoostingRegressor : Boosting of trees that grow leaf by leaf.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from vicinal.ensemble import ObliviousBoostingRegressor
+    >>> X, y = make_friedman1(n_samples=400, noise=1.0, random_state=0)
+    >>> model = ObliviousBoostingRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.8
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **_ObliviousBoosting._parameter_constraints,
+        "loss": [StrOptions({"squared_error", "absolute_error", "quantile"})],
+        "quantile": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_estimators=1000,
+        *,
+        loss="squared_error",
+        quantile=0.5,
+        learning_rate=0.05,
+        depth="auto",
+        l2_regularization=3.0,
+        max_bins=64,
+        max_features=1.0,
+        bootstrap=True,
+        categorical_features="from_dtype",
+        cv=3,
+        n_iter_no_change=50,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_estimators = n_estimators
+        self.loss = loss
+        self.quantile = quantile
+        self.learning_rate = learning_rate
+        self.depth = depth
+        self.l2_regularization = l2_regularization
+        self.max_bins = max_bins
+        self.max_features = max_features
+        self.bootstrap = bootstrap
+        self.categorical_features = categorical_features
+        self.cv = cv
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Select the number of rounds and the depth, and fit the trees.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Training rows; NaN is a missing value.
+        """
+        loss = kernels.SQUARED if self.loss == "squared_error" else kernels.QUANTILE
+        level = 0.5 if self.loss == "absolute_error" else self.quantile
+        return self._fit(X, y, sample_weight, "regression", loss, level)
+
+    def predict(self, X):
+        """Predict the target."""
+        score, dtype = self._raw_scores(X)
+        return score[:, 0].astype(dtype, copy=False)
