@@ -90,6 +90,9 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
 }
 
+if not sphinx_gallery_conf["plot_gallery"]:
+    suppress_warnings = ["image.not_readable"]
+
 # The gallery runs the examples; a warning there is a defect of the example.
 warnings.filterwarnings("error", module="vicinal")
 

@@ -1,11 +1,12 @@
-"""Local learning: models that are simple where you stand and flexible everywhere else."""
+"""Local learning: models that are simple around each query and flexible overall."""
 
 from importlib import import_module
+from typing import Any
 
 __version__ = "0.2.0.dev0"
 
-# Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
-# and the compiled families pull in numba.
+# Subpackages are imported on first use: `import vicinal` must stay as cheap as `import sklearn`,
+# and the compiled families import numba.
 _SUBPACKAGES = (
     "auto",
     "cli",
@@ -27,7 +28,7 @@ _SUBPACKAGES = (
     "uncertainty",
 )
 
-# Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
+# Public estimators that `vicinal.Name` finds, as `vicinal.<family>.Name` does.
 _ESTIMATORS: dict[str, str] = {
     "AutoClassifier": "auto",
     "AutoRegressor": "auto",
@@ -74,7 +75,7 @@ _ESTIMATORS: dict[str, str] = {
 __all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"vicinal.{name}")
     if name in _ESTIMATORS:
