@@ -193,7 +193,8 @@ def _by_name(table: dict[str, str]) -> dict[str, str]:
     return {name: spec for spec, names in table.items() for name in names.split()}
 
 
-_SPECS = _by_name(_OLDER) | _by_name(_TABLE)
+_OLDER_SPECS = _by_name(_OLDER)
+_SPECS = _OLDER_SPECS | _by_name(_TABLE)
 _KINDS = {
     "float": "f",
     "int": "iu",
