@@ -7,9 +7,9 @@ import dask.array as da
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tests.common.processes import posix
 
 from distributed import Client, LocalCluster
+from tests.common.processes import posix
 from vicinal import distributed
 from vicinal.auto import AutoClassifier
 
