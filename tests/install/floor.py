@@ -20,7 +20,7 @@ def floors(project):
     for requirement in sum(users, project["dependencies"]):
         if requirement.startswith((f"{project['name']}[", "torch")):
             continue
-        package, lowest = re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", requirement).groups()
+        package, lowest = re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)(?:,<[\d.]+)?", requirement).groups()
         if found.setdefault(package, lowest) != lowest:
             raise ValueError(f"{package} has two floors: {found[package]} and {lowest}.")
     return found
