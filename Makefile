@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test coverage test-statistical test-floor dist lint format typecheck docs doctest bench results stale clean
+.PHONY: help demo test coverage test-statistical test-floor dist lint format typecheck docs docs-quick linkcheck doctest bench results stale clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / /' | awk '{t=$$1; $$1=""; printf "  make %-18s%s\n", t, $$0}'
@@ -71,6 +71,12 @@ typecheck: $(VENV)/.dev  ## types of public functions
 docs: $(VENV)/.dev  ## the HTML documentation, gallery included
 	@$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+docs-quick: $(VENV)/.dev  ## the same without running the examples of the gallery
+	@VICINAL_GALLERY=0 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+linkcheck: $(VENV)/.dev  ## links of the documentation to other sites
+	@VICINAL_GALLERY=0 $(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
 
 doctest: $(VENV)/.dev  ## examples in docstrings, guide and README
 	@$(BIN)/python -m pytest -q src tests/docs

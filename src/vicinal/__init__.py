@@ -1,6 +1,7 @@
 """Local learning: models that are simple around each query and flexible overall."""
 
 from importlib import import_module
+from typing import Any
 
 __version__ = "0.2.0.dev0"
 
@@ -75,7 +76,7 @@ _ESTIMATORS: dict[str, str] = {
 __all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"vicinal.{name}")
     if name in _ESTIMATORS:

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from tests.common.processes import posix
 
 from vicinal._base import _files, whole_file, write_whole
 
@@ -33,6 +34,7 @@ def test_failure_keeps_the_old_file_and_leaves_no_draft(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@posix
 def test_a_link_laid_in_the_way_of_the_draft_is_not_followed(tmp_path, monkeypatch):
     monkeypatch.setattr(_files.secrets, "token_hex", lambda n: "guessed")
     victim = tmp_path / "victim"
@@ -43,6 +45,7 @@ def test_a_link_laid_in_the_way_of_the_draft_is_not_followed(tmp_path, monkeypat
     assert victim.read_text() == "mine"
 
 
+@posix
 def test_the_mode_of_a_replaced_file_is_kept(tmp_path):
     path = tmp_path / "model"
     path.write_text("old")
@@ -100,6 +103,7 @@ while True:
 """
 
 
+@posix
 @pytest.mark.parametrize(
     "n_kills", [12, pytest.param(200, marks=pytest.mark.statistical)], ids=["some", "many"]
 )
@@ -117,6 +121,21 @@ def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path, n_kil
         content = path.read_bytes()
         assert len(content) == 2_000_000
         assert len(set(content)) == 1
+
+
+def test_without_file_locks_the_file_is_closed_before_it_is_replaced(tmp_path, monkeypatch):
+    """Windows has no fcntl and replaces no open file."""
+    replace = os.replace
+
+    def replace_closed(source, target):
+        assert file.closed
+        replace(source, target)
+
+    monkeypatch.setattr(_files, "fcntl", None)
+    monkeypatch.setattr(_files.os, "replace", replace_closed)
+    with whole_file(tmp_path / "model") as file:
+        file.write(b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("model", b"new")]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")

@@ -16,6 +16,7 @@ pytest.importorskip("typer")
 pytest.importorskip("polars")
 
 import polars as pl
+from tests.common.processes import posix
 from tests.inspection.simulation import SimulatedWorkers
 
 import vicinal
@@ -117,6 +118,7 @@ run(sys.argv[1:])
 """
 
 
+@posix
 def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path, capsys):
     """Kill -9 after some folds: the finished ones are read back, bit for bit, the rest computed."""
     cache = tmp_path / "folds"

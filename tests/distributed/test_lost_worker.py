@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from distributed import Client, LocalCluster
+from tests.common.processes import posix
 from vicinal import distributed
 from vicinal.auto import AutoClassifier
 
@@ -50,6 +51,7 @@ def surviving(model, X, y, folder, cluster):
     return wanted, found
 
 
+@posix
 def test_mixtures_survive_a_killed_worker(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr("vicinal.auto._fit.SAMPLE_ROWS", 100)
     X = np.random.RandomState(0).normal(size=(200, 2))

@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 NEWEST = {"bench", "dev", "docs", "test"}
+REQUIREMENT = re.compile(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)(?:,<[\d.]+)?")
 
 
 def floors(project):
@@ -20,7 +21,7 @@ def floors(project):
     for requirement in sum(users, project["dependencies"]):
         if requirement.startswith((f"{project['name']}[", "torch")):
             continue
-        package, lowest = re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", requirement).groups()
+        package, lowest = REQUIREMENT.fullmatch(requirement).groups()
         if found.setdefault(package, lowest) != lowest:
             raise ValueError(f"{package} has two floors: {found[package]} and {lowest}.")
     return found

@@ -33,7 +33,7 @@ def is_private(name):
 
 
 def is_own(value):
-    """Tell whether an object is the one whose class is being written."""
+    """Return whether an object is the one whose class is being written."""
     if isinstance(value, ast.Call):
         return isinstance(value.func, ast.Name) and value.func.id in {"super", "type"}
     return isinstance(value, ast.Name) and value.id in {"self", "cls"}

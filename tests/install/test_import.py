@@ -46,7 +46,7 @@ def test_public_names_are_reachable_and_listed():
         assert name in dir(vicinal)
 
 
-ROOMS = (
+FAMILIES = (
     "auto",
     "ensemble",
     "local",
@@ -62,7 +62,7 @@ def test_every_estimator_of_a_family_is_reachable_at_the_top():
     family_of = {
         name: cls.__module__.split(".")[1]
         for name, cls in public_estimators().items()
-        if cls.__module__.split(".")[1] in ROOMS
+        if cls.__module__.split(".")[1] in FAMILIES
     }
     assert vicinal._ESTIMATORS == family_of
 

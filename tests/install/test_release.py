@@ -1,4 +1,4 @@
-"""Version, citation and changelog speak of one release, and floors are ones."""
+"""Version, citation and changelog name one release, and floors are consistent."""
 
 import re
 import tomllib
@@ -12,7 +12,7 @@ import vicinal
 ROOT = Path(__file__).parents[2]
 
 
-def test_changelog_and_citation_speak_of_this_version():
+def test_changelog_and_citation_name_this_version():
     heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
     release, _, unreleased = vicinal.__version__.partition(".dev")
     date = r"\d{4}-\d{2}-\d{2}"

@@ -8,7 +8,6 @@ known by its name. `outcomes` goes on after it. The ways are ``damages`` (of arr
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -283,6 +282,8 @@ def outcome(path, rows=X, explained=False):
 def main(folder, ways, first, every):
     """Try damages from a number on, over all files of a folder in order."""
     warnings.simplefilter("ignore")
+    import resource  # POSIX only
+
     resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
     victim = Path(folder) / f"{first}.victim"
     lines = os.fdopen(os.dup(1), "w")

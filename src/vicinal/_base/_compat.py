@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions, valid
 from sklearn.utils.metaestimators import _BaseComposition as NamedParts
 from sklearn.utils.parallel import _get_threadpool_controller as threadpool_controller
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
 
@@ -36,10 +36,10 @@ __all__ = [
     "NamedParts",
     "Options",
     "StrOptions",
+    "bootstrap_weights",
     "check_feature_names_in",
     "check_sample_weight",
     "check_y",
-    "draw_bootstrap",
     "fit_context",
     "grow_tree",
     "import_optional",
@@ -48,6 +48,7 @@ __all__ = [
     "openmp_threads",
     "rows_of",
     "svc_gamma",
+    "svc_has_probability",
     "threadpool_controller",
     "tuned_label",
     "validate_params",
@@ -64,12 +65,27 @@ class HasMethods(_HasMethods):
         return super().__str__().replace("an object", "an instance, not a class,", 1)
 
 
-def draw_bootstrap(forest: Any, rng: np.random.RandomState) -> np.ndarray:
-    """Return the bootstrap sample of a tree of a fitted forest: row numbers."""
+def check_sample_weight(sample_weight: Any, X: Any, *, dtype: Any = None) -> np.ndarray:
+    """Return weights as a vector; all of them zero is an error in every version."""
+    weights = _check_sample_weight(sample_weight, X, dtype=dtype)
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weights
+
+
+def bootstrap_weights(
+    forest: Any, sample_weight: np.ndarray | None, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sample the rows of a tree of a fitted forest; return them and the weights of all rows."""
     from sklearn.ensemble._forest import _generate_sample_indices
 
-    size, weight = forest._n_samples_bootstrap, forest._sample_weight
-    return _generate_sample_indices(rng, forest._n_samples, size, weight)
+    arguments = [rng, forest._n_samples, forest._n_samples_bootstrap]
+    by_weight = hasattr(forest, "_sample_weight")  # scikit-learn 1.9 samples by weight
+    rows = _generate_sample_indices(*arguments, *([forest._sample_weight] if by_weight else []))
+    weights = np.bincount(rows, minlength=forest._n_samples).astype(np.float64)
+    if not by_weight and sample_weight is not None:
+        weights *= sample_weight
+    return rows, weights
 
 
 def grow_tree(tree: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray, rng) -> Any:
@@ -102,6 +118,11 @@ def neighbor_targets(model: Any) -> np.ndarray:
     targets = np.asarray(model._y)
     is_coded = hasattr(model, "classes_") and targets.ndim == 1
     return model.classes_[targets] if is_coded else targets
+
+
+def svc_has_probability(svc: Any) -> bool:
+    """Return whether a fitted SVC has the sigmoids of probabilities."""
+    return getattr(svc, "_effective_probability", svc.probability) is True
 
 
 def svc_gamma(svc: Any) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from vicinal._base._compat import draw_bootstrap, grow_tree
+from vicinal._base._compat import bootstrap_weights, grow_tree
 from vicinal._base._parallel import draw_seeds, thread_map
 
 # Rows from which threads and validation cost little compared with the trees.
@@ -43,10 +43,9 @@ def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) ->
             tree = copy(first)
             tree.random_state = seed
             rng.seed(seed)
-            sample = draw_bootstrap(forest, rng)
-            counts = np.bincount(sample, minlength=len(X)).astype(np.float64)
+            sample, weights = bootstrap_weights(forest, sample_weight, rng)
             rng.seed(seed)
-            tree.tree_ = grow_tree(first, rows, targets, counts, rng)
+            tree.tree_ = grow_tree(first, rows, targets, weights, rng)
             grown.append((tree, sample))
         return grown
 

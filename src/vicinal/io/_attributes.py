@@ -183,7 +183,18 @@ _TABLE = {
     "is_categorical dtype_include dtype_exclude _thresholds random_state pairwise_indices_ "
     "pairwise_kernels_kwargs *",
 }  # fmt: skip
-_SPECS = {name: spec for spec, names in _TABLE.items() for name in names.split()}
+# Attributes that scikit-learn has before version 1.9 only.
+_OLDER = {
+    "list scalar": "_RemainderColsList.data",
+}
+
+
+def _by_name(table: dict[str, str]) -> dict[str, str]:
+    return {name: spec for spec, names in table.items() for name in names.split()}
+
+
+_OLDER_SPECS = _by_name(_OLDER)
+_SPECS = _OLDER_SPECS | _by_name(_TABLE)
 _KINDS = {
     "float": "f",
     "int": "iu",

@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import HasMethods, make_constraint
 
+from vicinal._base._compat import svc_has_probability
 from vicinal.io._attributes import check_attributes
 from vicinal.io._errors import ModelFileError
 
@@ -581,7 +582,7 @@ def _check_libsvm(part) -> None:
         and (not sparse.issparse(coefficients) or coefficients.nnz == (n_classes - 1) * n_vectors)
         and intercept.shape == (n_pairs,)
         # Sigmoids of probabilities: one for each pair of classes, or none.
-        and len(part._probA) == len(part._probB) == n_pairs * part._effective_probability,
+        and len(part._probA) == len(part._probB) == n_pairs * svc_has_probability(part),
         f"a {type(part).__name__} has support vectors, coefficients and intercepts of inconsistent "
         "shapes.",
     )

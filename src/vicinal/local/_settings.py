@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base import (
     TrainingData,
+    class_factors,
     takes_weights,
     training_data,
 )
@@ -290,10 +290,7 @@ def _class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
     """Return factors on the weights of rows by their class, if any."""
     if class_weight is None:
         return None
-    factors = compute_class_weight(
-        class_weight, classes=data.classes, y=data.labels, sample_weight=data.sample_weight
-    )
-    return np.asarray(factors, dtype=np.float64)[data.y]
+    return class_factors(class_weight, data.classes, data.y, data.weights)[data.y]
 
 
 def _bandwidths(rows: LocalRows, random_state: Any) -> list[float]:
