@@ -291,7 +291,11 @@ class Network(nn.Module):
             value = F.relu(self.value_in(target))
             label_cell, label_row = self.value_cell(value), self.value_row(value)
         else:
-            label_cell, label_row = self.label_cell(target), self.label_row(target)
+            # Products instead of look-ups: their gradient needs no sorting.
+            one_hot = F.one_hot(target, N_LABELS).to(x.dtype)
+            label_cell, label_row = (
+                one_hot @ table.weight for table in (self.label_cell, self.label_row)
+            )
         for block in self.cells:
             x = block(x, label_cell)
         x = self.pool(x)

@@ -8,7 +8,7 @@ tables are.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -43,22 +43,34 @@ class Tables:
     shape: Shape
 
 
-def sample_shape(rng: np.random.Generator, n_cells: int, regression: float = 0.25) -> Shape:
-    """Sample the shape of a batch of about ``n_cells`` cells."""
+def fixed_shapes(n_cells: int, n_shapes: int = 64, max_rows: int = 2048) -> list[Shape]:
+    """Return shapes of batches of about ``n_cells`` cells, spread evenly (a Kronecker sequence).
 
-    def log_uniform(low: int, high: int) -> int:
-        return round(math.exp(rng.uniform(math.log(low), math.log(high))))
+    One shape in four is for regression; the others stand for two classes. Few shapes are enough
+    for training and let it record every shape once as a CUDA graph.
+    """
 
-    n_rows, n_columns = log_uniform(128, 1536), log_uniform(2, 64)
-    n_train = int(n_rows * rng.uniform(0.3, 0.9))
-    if rng.random() < regression:
-        n_classes = 0
-    else:
-        ranges = ((2, 2), (3, 3), (4, 10), (11, MAX_CLASSES))
-        low, high = ranges[rng.choice(4, p=[0.4, 0.15, 0.37, 0.08])]
-        n_classes = int(rng.integers(low, high + 1))
-    n_tables = min(n_cells // (n_rows * (n_columns + 3)), 250_000 // n_rows, 768)
-    return Shape(max(n_tables, 2), n_rows, n_train, n_columns, n_classes)
+    def log_scale(u: float, low: int, high: int) -> int:
+        return round(low * (high / low) ** u)
+
+    shapes = []
+    for k in range(n_shapes):
+        rows, columns, share = (0.5 + k * np.array([0.8192, 0.6711, 0.5497])) % 1
+        n_rows, n_columns = log_scale(rows, 128, max_rows), log_scale(columns, 2, 64)
+        n_tables = min(n_cells // (n_rows * (n_columns + 3)), 300_000 // n_rows, 768)
+        n_train = int(n_rows * (0.3 + 0.6 * share))
+        shapes.append(Shape(max(n_tables, 2), n_rows, n_train, n_columns, 2 * (k % 4 != 3)))
+    return shapes
+
+
+def sample_shape(rng: np.random.Generator, shapes: list[Shape]) -> Shape:
+    """Sample one of the shapes and a number of classes."""
+    shape = shapes[rng.integers(len(shapes))]
+    if shape.is_regression:
+        return shape
+    ranges = ((2, 2), (3, 3), (4, 10), (11, MAX_CLASSES))
+    low, high = ranges[rng.choice(4, p=[0.4, 0.15, 0.36, 0.09])]
+    return replace(shape, n_classes=int(rng.integers(low, high + 1)))
 
 
 class Random:

@@ -3,7 +3,8 @@
 ``python -m training.train --steps 20000 --seconds 570 --out FOLDER [--resume FOLDER]``. The seed
 and the number of a step determine its tables, so a resumed run sees the tables that an
 uninterrupted one would. FOLDER receives ``weights.npz`` (float16), the state for ``--resume`` and
-the curves ``loss.csv`` and ``validation.csv``.
+the curves ``loss.csv`` and ``validation.csv``. On CUDA forward and backward pass of every shape are
+recorded once as a CUDA graph, since the host cannot launch their kernels fast enough.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import math
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ import training.network as network_module
 from training.network import (
     COLUMN_SIZE,
     N_LABELS,
+    UNIFORM_SHARE,
     Network,
     Size,
     describe_cells,
@@ -31,9 +34,8 @@ from training.network import (
     log_density,
     save_weights,
     standardise_target,
-    vote,
 )
-from training.prior import Shape, sample_shape, simulate
+from training.prior import MAX_CLASSES, Shape, fixed_shapes, sample_shape, simulate
 
 FIELDS = ("step", "tables", "seconds", "learning_rate", "classification", "regression", "norm")
 VALIDATION_FIELDS = ("step", "seconds", "classification", "regression")
@@ -43,7 +45,7 @@ VALIDATION_FIELDS = ("step", "seconds", "classification", "regression")
 
 
 def make_batch(shape: Shape, seed: int, device, dtype):
-    """Return the inputs of the network for simulated tables, and their targets."""
+    """Return the inputs of the network, the targets and the number of classes of tables."""
     with torch.no_grad():
         tables = simulate(shape, seed, device)
         generator = torch.Generator(device).manual_seed(seed + 1)
@@ -58,22 +60,54 @@ def make_batch(shape: Shape, seed: int, device, dtype):
             y = tables.y
             noise = torch.rand(n_tables, N_LABELS, generator=generator, device=device)
             target = torch.gather(noise.argsort(1), 1, y[:, :n_train])
-    return cells, columns, target, y
+        n_classes = torch.full((), shape.n_classes, dtype=torch.float32, device=device)
+    return cells, columns, target, y, n_classes
 
 
 def loss_of(network, shape: Shape, batch) -> torch.Tensor:
     """Return the mean negative log likelihood of queries, in units of log K for K classes."""
-    cells, columns, target, y = batch
+    cells, columns, target, y, n_classes = batch
     n_train = shape.n_train
     logits, log_bandwidth = network(cells, columns, target, n_train)
     y_train, y_query = y[:, :n_train], y[:, n_train:]
     if shape.is_regression:
         return -log_density(logits, log_bandwidth, y_train, y_query).mean()
-    p = vote(logits, y_train, shape.n_classes)
-    log_p = torch.log(torch.gather(p, 2, y_query[..., None]))[..., 0]
+    classes = F.one_hot(y_train, MAX_CLASSES).float()
+    votes = torch.gather(torch.softmax(logits, dim=-1) @ classes, 2, y_query[..., None])[..., 0]
+    log_p = torch.log((1 - UNIFORM_SHARE) * votes + UNIFORM_SHARE / n_classes)
     # A class without training rows cannot be predicted.
-    seen = torch.gather(F.one_hot(y_train, shape.n_classes).amax(1), 1, y_query)
-    return -(log_p * seen).sum() / seen.sum().clamp(min=1) / math.log(shape.n_classes)
+    seen = torch.gather(classes.amax(1), 1, y_query)
+    return -(log_p * seen).sum() / seen.sum().clamp(min=1) / torch.log(n_classes)
+
+
+def gradient_of(network, shape: Shape, batch, gradients: list[torch.Tensor]) -> torch.Tensor:
+    """Write the gradient of the loss to ``gradients`` and return the loss."""
+    loss = loss_of(network, shape, batch)
+    scaled = 0.5 * loss if shape.is_regression else loss
+    found = torch.autograd.grad(scaled, list(network.parameters()), allow_unused=True)
+    for to, gradient in zip(gradients, found, strict=True):
+        if gradient is None:
+            to.zero_()
+    used = [(to, g) for to, g in zip(gradients, found, strict=True) if g is not None]
+    torch._foreach_copy_(*map(list, zip(*used, strict=True)))
+    return loss.detach()
+
+
+class RecordedGradient:
+    """``gradient_of`` for one shape of tables, recorded as a CUDA graph."""
+
+    def __init__(self, network, shape: Shape, batch, gradients, pool):
+        self.inputs = [tensor.clone() for tensor in batch]
+        self.loss = torch.zeros((), device=batch[0].device)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, pool=pool):
+            self.loss.copy_(gradient_of(network, shape, self.inputs, gradients))
+
+    def __call__(self, batch) -> torch.Tensor:
+        """Return the loss and write the gradient."""
+        torch._foreach_copy_(self.inputs, list(batch))
+        self.graph.replay()
+        return self.loss.clone()
 
 
 # --- optimisation -------------------------------------------------------------------------------
@@ -136,10 +170,11 @@ def make_optimisers(network: Network, lr: float) -> list[torch.optim.Optimizer]:
     return [Muon(matrices, lr=lr), adam]
 
 
-def learning_rate(step: int, n_steps: int, peak: float, warm_up: int = 200) -> float:
-    """Return a linear rise and a cosine to zero."""
-    rise = min(1.0, (step + 1) / warm_up)
-    return peak * rise * 0.5 * (1 + math.cos(math.pi * min(1.0, step / n_steps)))
+def learning_rate(step: int, first: int, last: int, peak: float, warm_up: int = 200) -> float:
+    """Return a linear rise and a cosine to zero between two steps."""
+    rise = min(1.0, (step - first + 1) / warm_up)
+    done = min(1.0, (step - first) / max(last - first, 1))
+    return peak * rise * 0.5 * (1 + math.cos(math.pi * done))
 
 
 class Trainer:
@@ -152,7 +187,11 @@ class Trainer:
         self.network = Network(size).to(self.device)
         self.fast = copy.deepcopy(self.network).to(self.dtype)
         self.optimisers = make_optimisers(self.network, lr)
+        self.gradients = [torch.zeros_like(p) for p in self.network.parameters()]
+        self.shapes = fixed_shapes(n_cells)
+        self.recorded: dict[Shape, RecordedGradient] = {}
         self.step, self.tables, self.seconds = 0, 0, 0.0
+        self.first = 0  # step at which the schedule of the learning rate starts
         self.history: list[dict] = []
         self.validation: list[dict] = []
         # Simulating the next tables in a second thread hides the time to launch its many kernels.
@@ -161,7 +200,21 @@ class Trainer:
 
     def shape_of(self, step: int) -> Shape:
         """Return the shape of the tables of one step."""
-        return sample_shape(np.random.default_rng([self.seed, step]), self.n_cells)
+        return sample_shape(np.random.default_rng([self.seed, step]), self.shapes)
+
+    def record(self) -> None:
+        """Record the passes of every shape; each shape runs once before that."""
+        stream = torch.cuda.Stream()
+        batches = {}
+        with torch.cuda.stream(stream):
+            for shape in self.shapes:
+                batches[shape] = make_batch(shape, 1, self.device, self.dtype)
+                gradient_of(self.fast, shape, batches[shape], self.gradients)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        pool = torch.cuda.graph_pool_handle()
+        for shape, batch in batches.items():
+            self.recorded[shape] = RecordedGradient(self.fast, shape, batch, self.gradients, pool)
 
     def prepare(self, step: int):
         """Simulate the tables of one step on a stream of its own."""
@@ -186,20 +239,23 @@ class Trainer:
     def train_step(self, n_steps: int) -> tuple[Shape, torch.Tensor, torch.Tensor]:
         """Make one step and return its shape, its loss and the norm of the gradient."""
         shape, batch = self.next_batch()
-        loss = loss_of(self.fast, shape, batch)
-        (0.5 * loss if shape.is_regression else loss).backward()
-        params, fast = list(self.network.parameters()), list(self.fast.parameters())
-        for p, q in zip(params, fast, strict=True):
-            p.grad = torch.zeros_like(p) if q.grad is None else q.grad.float()
-            q.grad = None
+        if self.recorded:
+            kind = shape if shape.is_regression else replace(shape, n_classes=2)
+            loss = self.recorded[kind](batch)
+        else:
+            loss = gradient_of(self.fast, shape, batch, self.gradients)
+        params = list(self.network.parameters())
+        for p, gradient in zip(params, self.gradients, strict=True):
+            p.grad = gradient
         norm = torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=True)
         for optimiser in self.optimisers:
-            optimiser.param_groups[0]["lr"] = learning_rate(self.step, n_steps, self.lr)
+            rate = learning_rate(self.step, self.first, n_steps, self.lr)
+            optimiser.param_groups[0]["lr"] = rate
             optimiser.step()
         self.copy_weights()
         self.step += 1
         self.tables += shape.n_tables
-        return shape, loss.detach(), norm
+        return shape, loss, norm
 
     @torch.no_grad()
     def copy_weights(self) -> None:
@@ -210,8 +266,9 @@ class Trainer:
     def validate(self, n_batches: int = 32) -> tuple[float, float]:
         """Return the mean losses on tables that no step sees: classification, regression."""
         found: tuple[list, list] = ([], [])
+        shapes = fixed_shapes(self.n_cells // 4)
         for k in range(n_batches):
-            shape = sample_shape(np.random.default_rng([10**6, k]), self.n_cells // 4)
+            shape = sample_shape(np.random.default_rng([10**6, k]), shapes)
             batch = make_batch(shape, 10**15 + 2 * k, self.device, self.dtype)
             found[int(shape.is_regression)].append(loss_of(self.fast, shape, batch))
         return tuple(float(torch.stack(losses).mean()) if losses else math.nan for losses in found)
@@ -228,7 +285,7 @@ class Trainer:
             if self.step % every == 0:
                 means = (sums[:, 0] / sums[:, 1]).tolist()
                 self.seconds = before + time.perf_counter() - start
-                rate = learning_rate(self.step, n_steps, self.lr)
+                rate = learning_rate(self.step, self.first, n_steps, self.lr)
                 values = (self.step, self.tables, self.seconds, rate, *means, float(norms) / every)
                 self.history.append(dict(zip(FIELDS, values, strict=True)))
                 if self.step % (5 * every) == 0:
@@ -246,8 +303,8 @@ class Trainer:
         folder.mkdir(parents=True, exist_ok=True)
         about = f"seed {self.seed}, {self.step} steps, {self.tables} tables, {self.seconds:.0f} s"
         print(about, "sha256", save_weights(self.network, folder / "weights.npz", about))
-        counters = {k: getattr(self, k) for k in ("step", "tables", "seconds", "history")}
-        counters["validation"] = self.validation
+        names = ("step", "first", "tables", "seconds", "history", "validation")
+        counters = {k: getattr(self, k) for k in names}
         torch.save({"network": self.network.state_dict(), **counters}, folder / "state.pt")
         for k, optimiser in enumerate(self.optimisers):
             torch.save(optimiser.state_dict(), folder / f"optimiser{k}.pt")
@@ -284,8 +341,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--resume", type=Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--restart", action="store_true", help="the learning rate")
     parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--cells", type=int, default=2_000_000, help="per step")
+    parser.add_argument("--cells", type=int, default=3_000_000, help="per step")
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cuda.enable_cudnn_sdp(False)  # fails in the backward pass of odd shapes
@@ -296,6 +354,10 @@ def main() -> None:
     trainer = Trainer(Size(), device, arguments.seed, arguments.lr, arguments.cells)
     if arguments.resume:
         trainer.resume(arguments.resume)
+    if arguments.restart:
+        trainer.first = trainer.step
+    if device == "cuda":
+        trainer.record()
     trainer.run(arguments.steps, arguments.seconds)
     trainer.save(arguments.out)
 
