@@ -86,7 +86,7 @@ def main():
     page = ResultsPage(
         "ensemble_intervals",
         "Prediction intervals of bootstrap ensembles",
-        f"Coverage of nominal 90 % intervals, {N_MEMBERS} members, {N_TRAIN} training and "
+        f"Coverage of nominal 90 % intervals, {N_MEMBERS} base models, {N_TRAIN} training and "
         f"{N_TEST} test rows, mean over {N_SEEDS} seeds. `predict_interval` uses residuals of "
         "out-of-bag rows; the spread of the base models (mean ± 1.645 deviations) is the "
         "model's variance alone.",

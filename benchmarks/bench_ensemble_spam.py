@@ -287,7 +287,7 @@ def forest_against_boosting(page, data):
     ax.grid(alpha=0.3)
     ax.legend()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    figure.savefig(RESULTS / "ensemble_spam_members.png", dpi=150)
+    figure.savefig(RESULTS / "ensemble_spam_trees.png", dpi=150)
     shown = [1, 10, 50, 100, 200, 500]
     rows = []
     for label, (count, error) in curves.items():
@@ -299,7 +299,7 @@ def forest_against_boosting(page, data):
         caption="Forests compared with boosted trees by number of trees (the lecture's last "
         "figure, Hastie et al., figure 15.1).",
     )
-    page.text("![Test error by number of trees](ensemble_spam_members.png)")
+    page.text("![Test error by number of trees](ensemble_spam_trees.png)")
 
 
 def main():

@@ -29,7 +29,7 @@ SETTINGS = {
     "defaults": {},
     "no periodic features": {"periodic": False},
     "periodic features in every net": {"periodic": True},
-    "patience of 16 epochs": {"n_iter_no_change": 16},
+    "stopping after 16 epochs": {"n_iter_no_change": 16},
     "one net": {"n_estimators": 1},
     "eight nets": {"n_estimators": 8},
     "512 voters": {"n_voters": 512},

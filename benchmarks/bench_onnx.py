@@ -165,7 +165,8 @@ def fill(page):
     page.table(HEAD, rows)
     page.text(
         "Labels differ only where two classes have the same probability but for rounding: a tie "
-        "among the trees of a bootstrap, say. Lazy local models need their rows and have no graph."
+        "among the trees of a bootstrap, for example. Lazy local models need their rows and have "
+        "no graph."
     )
 
 

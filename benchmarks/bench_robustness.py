@@ -85,7 +85,7 @@ def inputs(page):
     )
     rows = totals(part["found"] for part in parts).items()
     page.table(
-        ["family", "cases", *words],
+        ["family", "cases", "predicted", *words[1:]],
         [[name, sum(counts.values()), *(counts[word] for word in words)] for name, counts in rows],
     )
     for why in (why for part in parts for why in part["wrong"]):
@@ -139,7 +139,7 @@ def files(page):
     n_files = totals({family: {"files": n} for family, n in p["files"].items()} for p in parts)
     rows = totals(part["found"] for part in parts).items()
     page.table(
-        ["family", "files", "damages", *words],
+        ["family", "files", "damages", "refused", "predicted", *words[2:]],
         [
             [name, n_files[name]["files"], sum(n.values()), *(n[word] for word in words)]
             for name, n in rows
@@ -193,7 +193,7 @@ def structures(page):
         f"{damage.SECONDS} s. Not finite: a prediction is NaN or infinite."
     )
     page.table(
-        ["classes of", "damages", *words],
+        ["classes of", "damages", "refused", "predicted", *words[2:]],
         [[name, sum(n.values()), *(n[word] for word in words)] for name, n in rows],
     )
     for name in (name for part in parts for name in part["wrong"]):

@@ -28,24 +28,24 @@ SHORT = 60  # the budget that must hold
 
 COMMANDS = f"""
 vicinal fit adult_train.csv --target income --budget {BUDGET}s --out adult.vicinal
-vicinal predict adult.vicinal adult_test.csv --proba --out answers.csv
+vicinal predict adult.vicinal adult_test.csv --proba --out predictions.csv
 """
 
 LIGHTGBM = """
 import lightgbm, pandas
 train, test = (pandas.read_csv(f"adult_{part}.csv") for part in ("train", "test"))
 X, y = train.drop(columns="income"), train["income"]
-words = X.select_dtypes(exclude="number").columns
-X[words], test[words] = X[words].astype("category"), test[words].astype("category")
+strings = X.select_dtypes(exclude="number").columns
+X[strings], test[strings] = X[strings].astype("category"), test[strings].astype("category")
 model = lightgbm.LGBMClassifier(verbosity=-1).fit(X, y)
-answers = pandas.DataFrame(model.predict_proba(test[X.columns]), columns=model.classes_)
-answers.to_csv("answers.csv", index=False)
+predictions = pandas.DataFrame(model.predict_proba(test[X.columns]), columns=model.classes_)
+predictions.to_csv("predictions.csv", index=False)
 """
 
 AUTOGLUON = f"""
 from autogluon.tabular import TabularPredictor
 model = TabularPredictor("income").fit("adult_train.csv", time_limit={BUDGET})
-model.predict_proba("adult_test.csv").to_csv("answers.csv", index=False)
+model.predict_proba("adult_test.csv").to_csv("predictions.csv", index=False)
 """
 
 
@@ -103,7 +103,7 @@ def typed(text):
 
 def judged(folder, wall, cpu, text):
     """Return error and log loss of the answers on the published test rows."""
-    answers = pl.read_csv(folder / "answers.csv")
+    answers = pl.read_csv(folder / "predictions.csv")
     rich = answers[next(name for name in answers.columns if ">50K" in name)].to_numpy()
     truth = (pl.read_csv(folder / "adult_test.csv")["income"] == ">50K").to_numpy()
     share = np.clip(np.where(truth, rich, 1 - rich), 1e-15, 1)
@@ -131,7 +131,7 @@ def warm_up(folder):
     pl.read_csv(folder / "adult_train.csv").head(3000).write_csv(folder / "few.csv")
     arguments = "fit few.csv --target income --budget 60s --out few.vicinal".split()
     timed_run(vicinal(*arguments), folder)
-    timed_run(vicinal("predict", "few.vicinal", "few.csv", "--out", "few_answers.csv"), folder)
+    timed_run(vicinal("predict", "few.vicinal", "few.csv", "--out", "few_predictions.csv"), folder)
 
 
 def script_case(folder, python, text):
@@ -194,7 +194,7 @@ def commands_case(folder):
     steps = {
         "check": ["check", "adult_train.csv", "--target", "income", "--out", "check.html"],
         "fit": ["fit", "adult_train.csv", "-t", "income", "-m", "space-partitioning", "-o", model],
-        "predict": ["predict", model, test, "--proba", "--out", "answers.csv"],
+        "predict": ["predict", model, test, "--proba", "--out", "predictions.csv"],
         "explain": ["explain", model, test, "--row", "2"],
         "export": ["export", model, "adult.onnx", "--table", test],
         "info": ["info", model],

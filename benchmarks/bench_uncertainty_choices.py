@@ -25,8 +25,8 @@ CHOICES = {
     "eight splits": {"n_splits": 8},
     "one metric": {"n_regions": 1},
     "four metrics": {"n_regions": 4},
-    "twice the patience": {"n_iter_no_change": 10},
-    "placed by density": {"region_method": "density"},
+    "twice n_iter_no_change": {"n_iter_no_change": 10},
+    "components by density": {"region_method": "density"},
 }
 
 

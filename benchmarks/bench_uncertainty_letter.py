@@ -22,7 +22,7 @@ MODELS = {
     "K = 4": {"n_regions": 4},
     "K = 4, one split": {"n_regions": 4, "n_splits": 1},
     "K = 4, objective of the source": {"n_regions": 4, "objective": "accuracy"},
-    "K = 4, placed by density": {"n_regions": 4, "region_method": "density"},
+    "K = 4, components by density": {"n_regions": 4, "region_method": "density"},
 }
 # Errors of the first trials: seed 0, standardised features, no early stopping.
 TRIALS = {"K = 1": 8.20, "K = 4": 6.80}

@@ -73,7 +73,7 @@ def measure(toy):
     return {name: np.mean(rows, axis=0) for name, rows in found.items()}, np.mean(others, axis=0)
 
 
-def draw_placements(path):
+def draw_components(path):
     """Figure 2 of the paper: data, uncertainty, components by density and by uncertainty."""
     import matplotlib.pyplot as plt
 
@@ -141,7 +141,7 @@ def fill(page):
         page.table(
             [
                 "method",
-                "placement",
+                "distance",
                 "(reported)",
                 "error",
                 "(reported)",
@@ -164,8 +164,8 @@ def fill(page):
         )
     one, two = results[1], results[2]
     bars = [
-        ("toy 1: placement RMM < 0.12", one["RMM"][0], one["RMM"][0] < 0.12),
-        ("toy 1: placement GMM > 0.45", one["GMM"][0], one["GMM"][0] > 0.45),
+        ("toy 1: distance RMM < 0.12", one["RMM"][0], one["RMM"][0] < 0.12),
+        ("toy 1: distance GMM > 0.45", one["GMM"][0], one["GMM"][0] > 0.45),
         ("toy 1: error RMM < 11 %", one["RMM"][1], one["RMM"][1] < 11),
         ("toy 1: error GMM > 30 %", one["GMM"][1], one["GMM"][1] > 30),
         ("toy 2: error RMM <= 2.5 %", two["RMM"][1], two["RMM"][1] <= 2.5),
@@ -182,9 +182,9 @@ def fill(page):
         "one "
         "class only can still be shifted as a whole."
     )
-    draw_placements(RESULTS / "uncertainty_toys_placement.png")
+    draw_components(RESULTS / "uncertainty_toys_components.png")
     draw_projections(RESULTS / "uncertainty_toys_projection.png")
-    page.text("![location of components](uncertainty_toys_placement.png)")
+    page.text("![location of components](uncertainty_toys_components.png)")
     page.text("![one-dimensional projections](uncertainty_toys_projection.png)")
 
 
@@ -194,7 +194,8 @@ def main():
         "Components by uncertainty: toy problems",
         "Figures 2 and 4 of the paper: do components lie where the classes mix, and does a "
         "projection to one dimension gain by it? 300 points per blob to learn from, 1,000 to test, "
-        "mean of five seeds. Location is the mean distance of the true posterior at a centre from "
+        "mean of five seeds. The distance is the mean distance of the true posterior at a centre "
+        "from "
         "one half: 0 on the border, 0.5 deep inside a class. Errors in %, by two Gaussians of one "
         "variance on the projection.",
         packages=("matplotlib",),

@@ -247,7 +247,7 @@ def uncertainty_claims():
     yield (
         "components by density instead of uncertainty, six real sets, error ratio",
         "not in the paper",
-        f"{cell('uncertainty_choices', 'placed by density', column=MEAN_RATIO)}: no difference",
+        f"{cell('uncertainty_choices', 'components by density', column=MEAN_RATIO)}: no difference",
         "uncertainty_choices",
     )
     letter = "uncertainty_letter"
