@@ -397,7 +397,7 @@ def test_diverging_scores_are_an_error():
         ({"loss": "absolute_error", "newton": True}, "newton=True needs a loss with a second"),
         ({"loss": "huber", "coefficients": "corrective"}, "coefficients='corrective' needs a loss"),
         ({"loss": "quantile", "post_fit": "l1"}, "post_fit='l1' needs a loss"),
-        ({"estimator": KNeighborsRegressor(), "newton": True}, "takes no sample_weight"),
+        ({"estimator": KNeighborsRegressor(), "newton": True}, "does not accept sample_weight"),
     ],
 )
 def test_impossible_combinations_are_refused(friedman, arguments, message):
