@@ -1,7 +1,7 @@
 """What does the first call cost and give on a GPU?
 
 ``AutoClassifier()`` on tensors of a GPU: 500,000 rows of covtype and the other 81,012 asked,
-letter's published split, and how fit and predict grow with the rows, to a million drawn ones;
+letter's published split, and how fit and predict grow with the rows, to a million simulated ones;
 compared with extra trees on all cores of the same machine. Then what neural neighbours
 add to the ensemble,
 by size of the table; and what they add to the default families of arrays, whose splits are those of
@@ -25,7 +25,7 @@ from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
 
 ROWS = (1_000, 10_000, 100_000, 500_000)
-DRAWN = (100_000, 1_000_000)
+SIMULATED = (100_000, 1_000_000)
 SETS = (
     "letter", "satimage", "spambase", "pendigits", "optdigits", "grid_stability", "airfoil",
     "puma32h",
@@ -47,7 +47,7 @@ def covtype(n):
     return X[:n], y[:n], X[500_000:], y[500_000:]
 
 
-def drawn(n):
+def simulated(n):
     """Return rows as on the page of costs, and 10,000 others."""
     X, y = make_classification(
         n + 10_000, 54, n_informative=12, n_clusters_per_class=4, random_state=0
@@ -228,7 +228,7 @@ def main():
                 page.case(("added", name, seed), partial(added, name, seed))
         return
     sets = {f"covtype, {n:,} rows": partial(covtype, n) for n in ROWS} | {"letter": letter}
-    sets |= {f"drawn, {n:,} rows": partial(drawn, n) for n in DRAWN}
+    sets |= {f"simulated, {n:,} rows": partial(simulated, n) for n in SIMULATED}
     models = {
         "vicinal": (partial(AutoClassifier, random_state=0), on_gpu),
         "extra trees": (forest, np.asarray),
