@@ -30,9 +30,8 @@ _PLAIN_KINDS = "biufcSUmM"
 
 def write_archive(file: BinaryIO, document: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write a document and its arrays, one array at a time."""
-    start = file.tell()
     if not _written(file, document, arrays, compress=True):
-        file.seek(start)
+        file.seek(0)
         file.truncate()
         _written(file, document, arrays, compress=False)
 
