@@ -191,7 +191,7 @@ def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, int]:
     """Return dtype, shape, memory order and stored length of an array from the document."""
     text, shape, order, stored = entry
     dtype = plain_dtype(text)
-    lengths = read_shape(shape)
+    lengths: Any = read_shape(shape)
     size = dtype.itemsize * math.prod(lengths)
     if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
         raise ModelFileError(f"the document has the invalid array {entry!r}.")
