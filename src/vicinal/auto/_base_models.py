@@ -135,7 +135,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def write_graph(self, graph, x):
         """Write the map into a graph of :func:`vicinal.io.to_onnx`."""
-        return graph.bent(x, self.knots_)
+        return graph.piecewise_linear(x, self.knots_)
 
 
 @saved()
