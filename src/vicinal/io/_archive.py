@@ -30,9 +30,8 @@ _PLAIN_KINDS = "biufcSUmM"
 
 def write_archive(file: BinaryIO, document: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Write a document and its arrays, one array at a time."""
-    start = file.tell()
     if not _written(file, document, arrays, compress=True):
-        file.seek(start)
+        file.seek(0)
         file.truncate()
         _written(file, document, arrays, compress=False)
 
@@ -192,7 +191,7 @@ def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, int]:
     """Return dtype, shape, memory order and stored length of an array from the document."""
     text, shape, order, stored = entry
     dtype = plain_dtype(text)
-    lengths = read_shape(shape)
+    lengths: Any = read_shape(shape)
     size = dtype.itemsize * math.prod(lengths)
     if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
         raise ModelFileError(f"the document has the invalid array {entry!r}.")

@@ -50,7 +50,7 @@ _TABLE = {
     "n_iter_no_change n_neighbors n_nonzero_coefs n_restarts_optimizer nu oob_score optimizer "
     "penalty power_t probability radius stack_method store_precision subsample shuffle "
     "validation_fraction verbose verbose_feature_names_out warm_start _sign pattern n_splits "
-    "max_train_size test_size train_size gap _default_test_size "
+    "max_train_size test_size train_size TimeSeriesSplit.gap _default_test_size "
     "extrapolate Kernel.metric has_uint32 uinteger has_gauss gauss",
     "number": "a_ b_ _beta_loss _gamma beta_ constant_value gamma_ target_mean_ X_max_ X_min_ _tol "
     "K_fit_all_ HuberRegressor.scale_ bandwidth_ best_threshold_ epsilon_ quantile power delta",

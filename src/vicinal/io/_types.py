@@ -237,8 +237,8 @@ def _listed_class(name: str) -> type | None:
         return None
     if package in _PRIVATE:
         return saved_part(name) or _part_of_any_family(name)
-    module = import_module(f"vicinal.{package}")
-    public = getattr(module, short, None) if short in getattr(module, "__all__", ()) else None
+    family = import_module(f"vicinal.{package}")
+    public = getattr(family, short, None) if short in getattr(family, "__all__", ()) else None
     if isinstance(public, type) and issubclass(public, BaseEstimator):
         return public
     return saved_part(name)
