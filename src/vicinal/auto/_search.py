@@ -47,7 +47,7 @@ _CLOSE = 1.05
 _LEARNED = 0.2
 # Weights at which the gain of adding a model to the ensemble is estimated, and the share of its
 # standard error that is added.
-_OPTIMISM = 0.3
+_OPTIMISM = 0.5
 _ADDED_WEIGHTS = np.linspace(0.1, 1.0, 10)
 
 

@@ -42,7 +42,7 @@ from vicinal.local._solvers import RidgeSolver, suited_to
 # A direction whose slope vanished keeps this share of the largest scale.
 _FLOOR = 1e-3
 # Slopes at so many rows determine the outer product; fewer where one slope is dear.
-_MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
+_MAX_QUERIES, _MIN_QUERIES, _FLOPS = 500, 200, 2e9
 # They are searched for neighbours among so many rows at most.
 _MAX_ROWS = 100_000
 

@@ -59,7 +59,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         no block has more; a tenth of the rows on either side of a cut belong to both blocks, whose
         answers are blended there.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows of a larger block from which the metric (1,000), scale and penalty (2,000)
+        Draws the rows of a larger block from which the metric (500), scale and penalty (1,000)
         are learned.
 
     Attributes
@@ -195,9 +195,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
 
     With two rounds or more, some begin at a narrow scale and others at that of least error: a
     wide kernel is close to a polynomial of low degree, and where it does best at first it hides
-    columns that act through higher orders alone. The better ones go on. Rounds look at 1,000 rows
-    of a larger block; 2,000 then choose scale and penalty anew, from there and from far below, and
-    let the metric follow once.
+    columns that act through higher orders alone. The better ones go on. Rounds look at 500 rows of
+    a larger block; 1,000 then choose scale and penalty, and let the metric follow once.
 
     References
     ----------
