@@ -252,7 +252,9 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if not shape.has_groups:
         # Where columns are too many for a slope each, leaves vote.
         degree = 1 if shape.n_columns <= _MAX_COORDINATES else 0
-        seconds = 0.4 * shape.thousands * (1.0 + np.sqrt(shape.n_columns) / 4.0)
+        # Splits look at the root of the columns in classification, and at half of them or all.
+        n_looked_at = np.sqrt(shape.n_columns) if shape.is_classification else shape.n_columns / 4
+        seconds = 0.4 * shape.thousands * (1.0 + n_looked_at / 4.0)
         options = {"once": True, "whole": True, "seconds": seconds, "bonus": _PROBE_BONUS}
         options["probe_share"] = _PROBE_SHARE
         for metric, name in _FORESTS.items():
@@ -262,10 +264,11 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 def _small_forest(metric: str, shape: TableShape) -> Any:
     """Return a plain forest of few trees."""
-    names = {"extra_forest": ExtraTreesClassifier, "forest": RandomForestClassifier}
-    if not shape.is_classification:
-        names = {"extra_forest": ExtraTreesRegressor, "forest": RandomForestRegressor}
-    return names[metric](_PROBE_TREES, max_features=0.5)
+    if shape.is_classification:
+        kinds: Any = {"extra_forest": ExtraTreesClassifier, "forest": RandomForestClassifier}
+        return kinds[metric](_PROBE_TREES)
+    kinds = {"extra_forest": ExtraTreesRegressor, "forest": RandomForestRegressor}
+    return kinds[metric](_PROBE_TREES, max_features=min(0.5, 20 / shape.n_columns))
 
 
 def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -297,7 +300,8 @@ def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if shape.is_classification:
         name = f"{degree}logistic regression ({_COORDINATES[best]})"
         logistic = make_pipeline(*best_steps, LinearClassifier("logistic", **threads))
-        yield Spec(name, logistic, whole=True)
+        seconds = 1e-6 * shape.n_rows * (n_terms if degree else width) * shape.n_scores
+        yield Spec(name, logistic, seconds=seconds)
 
 
 def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
