@@ -450,7 +450,7 @@ def earlier_table(page: ResultsPage) -> None:
 
 
 def published_table(page: ResultsPage) -> None:
-    """Add the published splits: ours, the previous version, others, seconds in units of a forest."""
+    """Add the published splits: ours, the previous version, others, seconds per forest."""
     labels = (OURS, *SINGLE[:4])
     rows, mixed, on_device = [], [], stored("auto_cuda")
     for name, earlier in PUBLISHED.items():

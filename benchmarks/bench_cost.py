@@ -36,13 +36,13 @@ import json, sys, time
 import numpy as np, pandas as pd
 from catboost import CatBoostClassifier, CatBoostRegressor
 rows = np.load(sys.argv[1], allow_pickle=True)
-words = [f"c{j}" for j in np.flatnonzero(rows["is_category"])]
+names = [f"c{j}" for j in np.flatnonzero(rows["is_category"])]
 def frame(X):
     columns = {f"c{j}": X[:, j] for j in range(X.shape[1])}
-    return pd.DataFrame(columns).astype({name: int for name in words})
+    return pd.DataFrame(columns).astype({name: int for name in names})
 kind = CatBoostClassifier if sys.argv[2] == "classification" else CatBoostRegressor
 quiet = {"verbose": False, "allow_writing_files": False, "thread_count": 1, "random_seed": 0}
-model = kind(cat_features=words, **quiet)
+model = kind(cat_features=names, **quiet)
 X, X_test, batch = (frame(rows[name]) for name in ("X", "X_test", "batch"))
 clock = time.process_time
 start = clock(); model.fit(X, rows["y"]); fit = clock() - start

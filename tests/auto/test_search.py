@@ -202,7 +202,7 @@ def test_first_folds_are_compared_after_the_same_calibration():
     assert expected_gain(trials, scorer, wrong[None, :52], first) < 0.0
 
 
-@pytest.mark.parametrize(("price", "is_skipped"), [(0.0, False), (0.1, False), (10.0, True)])
+@pytest.mark.parametrize(("price", "is_skipped"), [(0.0, False), (0.1, False), (3.0, True)])
 def test_models_whose_gain_is_below_the_price_of_their_time_are_skipped(price, is_skipped):
     y, scorer, trials = noisy_trials(500, [0.5, 0.5])
     data = TrialData({}, y, None, judged=np.arange(500))

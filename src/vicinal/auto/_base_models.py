@@ -40,8 +40,6 @@ _MAX_LINEAR_COLUMNS = 1000
 _MAX_QUADRATIC_FLOPS = 3e9
 # A logistic model of squares and products is tried up to this many rows x terms x classes.
 _MAX_LOGISTIC_SIZE = 3e6
-# A logistic model is skipped where the loss of a linear one exceeds that of a local one this much.
-_HOPELESS = 2.5
 # Boosting fits a tree per class and round.
 _MAX_BOOSTED_CLASSES = 10
 _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
@@ -254,7 +252,9 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if not shape.has_groups:
         # Where columns are too many for a slope each, leaves vote.
         degree = 1 if shape.n_columns <= _MAX_COORDINATES else 0
-        seconds = 0.4 * shape.thousands * (1.0 + np.sqrt(shape.n_columns) / 4.0)
+        # Splits look at the root of the columns in classification, and at half of them or all.
+        n_looked_at = np.sqrt(shape.n_columns) if shape.is_classification else shape.n_columns / 4
+        seconds = 0.4 * shape.thousands * (1.0 + n_looked_at / 4.0)
         options = {"once": True, "whole": True, "seconds": seconds, "bonus": _PROBE_BONUS}
         options["probe_share"] = _PROBE_SHARE
         for metric, name in _FORESTS.items():
@@ -264,10 +264,11 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 def _small_forest(metric: str, shape: TableShape) -> Any:
     """Return a plain forest of few trees."""
-    names = {"extra_forest": ExtraTreesClassifier, "forest": RandomForestClassifier}
-    if not shape.is_classification:
-        names = {"extra_forest": ExtraTreesRegressor, "forest": RandomForestRegressor}
-    return names[metric](_PROBE_TREES, max_features=0.5)
+    if shape.is_classification:
+        kinds: Any = {"extra_forest": ExtraTreesClassifier, "forest": RandomForestClassifier}
+        return kinds[metric](_PROBE_TREES)
+    kinds = {"extra_forest": ExtraTreesRegressor, "forest": RandomForestRegressor}
+    return kinds[metric](_PROBE_TREES, max_features=min(0.5, 20 / shape.n_columns))
 
 
 def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -276,33 +277,31 @@ def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     ridge: Any = LinearRegressor(**threads)
     if shape.is_classification:
         ridge = LinearClassifier("ridge", **threads)
-    best_before = min(tried.values(), default=np.inf)
     steps = {}
     for metric in ("standardized", "ranked"):
         steps[metric] = _coordinates(metric, shape, _MAX_LINEAR_COLUMNS)
         yield Spec(_ridge_name(metric), make_pipeline(*steps[metric], ridge), whole=True)
     losses = {metric: tried.get(_ridge_name(metric), np.inf) for metric in steps}
     best = min(losses, key=losses.__getitem__)
-    least, best_steps, degree = losses[best], steps[best], ""
+    best_steps, degree = steps[best], ""
     width = min(shape.n_columns, _MAX_LINEAR_COLUMNS)
     n_terms = width + width * (width + 1) // 2
     if (shape.n_rows + 10 * n_terms) * n_terms**2 <= _MAX_QUADRATIC_FLOPS:
         squared = [*steps[best], PolynomialFeatures(2, include_bias=False)]
         name = f"quadratic {_ridge_name(best)}"
         yield Spec(name, make_pipeline(*squared, ridge), whole=True)
-        loss = tried.get(name, np.inf)
         is_affordable = shape.n_rows * shape.n_outputs * n_terms <= _MAX_LOGISTIC_SIZE
-        if loss < least and is_affordable:
+        if tried.get(name, np.inf) < losses[best] and is_affordable:
             best_steps, degree = squared, "quadratic "
-        least = min(least, loss)
     if shape.is_classification and shape.n_outputs > 2:
         # Least squares hides a class that lies between others; of two it is the same direction.
         lda = make_pipeline(*steps["standardized"], LinearClassifier("lda", **threads))
         yield Spec("linear discriminant analysis", lda, whole=True)
-    if shape.is_classification and least <= _HOPELESS * best_before:
+    if shape.is_classification:
         name = f"{degree}logistic regression ({_COORDINATES[best]})"
         logistic = make_pipeline(*best_steps, LinearClassifier("logistic", **threads))
-        yield Spec(name, logistic, whole=True)
+        seconds = 1e-6 * shape.n_rows * (n_terms if degree else width) * shape.n_scores
+        yield Spec(name, logistic, seconds=seconds)
 
 
 def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -374,7 +373,7 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         degree = {} if shape.is_classification else {"degree": 1}
         model = _local(shape, metric="gradient", **settings, **degree)
         model = make_pipeline(*steps, model) if steps else model
-        seconds = 0.5 * shape.thousands * (1.0 + shape.n_coordinates / 6.0)
+        seconds = 0.8 * shape.thousands * (2.0 + shape.n_coordinates / 15.0)
         yield Spec(_gradient_name(metric), model, once=True, seconds=seconds)
 
 
@@ -422,9 +421,9 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "constant": constant,
-    "local": local,
     "linear": linear,
     "kernel": kernel,
+    "local": local,
     "forest": forest,
     "boosting": boosting,
     "gradient": gradient,

@@ -22,6 +22,8 @@ class Scorer(Protocol):
     share: np.ndarray
     sharpness: tuple[float, ...]
     error_step: float  # size of the errors that are counted, 0 where they are measured
+    price: float  # factor on the price of time: squared errors vary more than log losses
+    optimism: float  # share of its standard error that is added to an expected gain
 
     def part(self, entries: np.ndarray) -> "Scorer":
         """Return the scorer of some of the entries."""
@@ -67,6 +69,8 @@ class ClassScorer:
     # An average of calibrated probabilities is underconfident; sharper ones correct this.
     sharpness: tuple[float, ...] = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
     error_step = 1.0
+    price = 1.0
+    optimism = 0.5
 
     def __init__(self, codes: np.ndarray, share: np.ndarray, n_rows: int):
         self.codes = codes
@@ -168,6 +172,8 @@ class RegressionScorer:
 
     sharpness: tuple[float, ...] = (1.0,)
     error_step = 0.0
+    price = 3.0
+    optimism = 0.2
 
     def __init__(self, Y: np.ndarray, share: np.ndarray, scale: np.ndarray):
         self.scale = scale

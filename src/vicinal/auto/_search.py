@@ -45,9 +45,7 @@ _SEARCH_SHARE = 0.95
 _CLOSE = 1.05
 # Share of a fit that is left where the trial has learned most of it.
 _LEARNED = 0.2
-# Weights at which the gain of adding a model to the ensemble is estimated, and the share of its
-# standard error that is added.
-_OPTIMISM = 0.3
+# Weights at which the gain of adding a model to the ensemble is estimated.
 _ADDED_WEIGHTS = np.linspace(0.1, 1.0, 10)
 
 
@@ -199,7 +197,7 @@ class Search:
     ):
         self.data = data
         self.scorer = scorer
-        self.price = price
+        self.price = price * scorer.price
         self.n_jobs = n_jobs
         self.on_device = on_device
         self.seed = draw_seeds(random_state, 1)[0]
@@ -356,7 +354,7 @@ def expected_gain(
     for weight in _ADDED_WEIGHTS:
         gain = losses - part.row_losses((1.0 - weight) * ensemble + weight * new)
         mean = part.share @ gain
-        gains.append(mean + _OPTIMISM * np.sqrt(part.share**2 @ (gain - mean) ** 2))
+        gains.append(mean + part.optimism * np.sqrt(part.share**2 @ (gain - mean) ** 2))
     return float(max(gains) / max(part.share @ losses, np.finfo(np.float64).tiny))
 
 

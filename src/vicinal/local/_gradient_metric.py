@@ -42,7 +42,7 @@ from vicinal.local._solvers import RidgeSolver, suited_to
 # Least scale of a direction, relative to the largest.
 _FLOOR = 1e-3
 # Number of rows at which slopes are computed, between two limits by cost.
-_MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
+_MAX_QUERIES, _MIN_QUERIES, _FLOPS = 500, 200, 2e9
 # Largest number of rows among which their neighbours are searched.
 _MAX_ROWS = 100_000
 

@@ -245,9 +245,10 @@ def predict_fold(
     data: GradientRows, Z: np.ndarray, settings: GradientSettings, rng, start: dict
 ) -> np.ndarray:
     """Return the outputs at other rows ``Z`` of a ridge of ``data``, from a given start."""
-    found, n_seen = _choose(data, settings, rng, start)
+    some = data.some(_ROUND_ROWS, rng)
+    found = _finish(some, start, settings)
     ridge = found["ridge"]
-    if n_seen < len(data):
+    if len(some) < len(data):
         ridge = _ridge(data, found, settings.kernel, n_left_out=1)
     mapped = map_rows(data.Z, found["components"])
     distances = cdist(map_rows(Z, found["components"]), mapped)

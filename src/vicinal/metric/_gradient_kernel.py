@@ -59,8 +59,8 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         which the prediction changes most. A tenth of the rows on each side of a split belong to
         both blocks, whose predictions are averaged there.
     random_state : int, RandomState instance or None, default=None
-        Seed of the rows of a larger block from which the metric (1,000 rows) and scale and penalty
-        (2,000 rows) are learned.
+        Seed of the rows of a larger block from which the metric (500 rows) and scale and penalty
+        (1,000 rows) are learned.
 
     Attributes
     ----------
@@ -194,8 +194,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
 
     With two rounds or more, the rounds start both at a narrow scale and at the scale of least
     error, and the better start continues: a wide kernel is close to a polynomial of low degree and
-    cannot see columns of higher-order effect. The rounds use 1,000 rows of a larger block. Then
-    scale and penalty are selected again on 2,000 rows, and the metric is learned again from these
+    cannot see columns of higher-order effect. The rounds use 500 rows of a larger block. Then
+    scale and penalty are selected again on 1,000 rows, and the metric is learned again from these
     gradients.
 
     References
