@@ -66,7 +66,9 @@ def test_leaf_values_are_where_the_penalised_loss_is_flat(name):
     y, score = targets_and_scores(name)
     rng = np.random.RandomState(1)
     weights, leaf = rng.uniform(0.5, 2.0, len(y)), rng.randint(4, size=len(y)).astype(np.uint8)
-    values = kernels.leaf_values(loss, 0.3, y, score, weights, leaf, 4, 2.0, 50)
+    values = kernels.leaf_values(
+        loss, 0.3, y, score, weights, leaf, 4, 2.0, 1 if name == "squared" else 50
+    )
 
     def objective(own, change):
         rows = leaf == own
@@ -87,10 +89,10 @@ def test_newton_steps_of_a_rare_class_do_not_overshoot():
     leaf, weights = np.zeros(n, dtype=np.uint8), np.ones(n)
     found = [
         kernels.leaf_values(kernels.LOGISTIC, 0.5, y, score, weights, leaf, 1, 3.0, steps)[0, 0]
-        for steps in (1, 2, 5, 50, 51)
+        for steps in (2, 5, 50, 51)
     ]
-    assert_allclose(found[:3], [1.0, 2.0, 5.0])
-    assert found[3] == pytest.approx(found[4], abs=1e-9)
+    assert_allclose(found[:2], [2.0, 5.0])
+    assert found[2] == pytest.approx(found[3], abs=1e-9)
     value = found[-1]
     assert 3.0 * value == pytest.approx(n / (1.0 + np.exp(value - 6.0)), rel=1e-6)
 

@@ -111,7 +111,7 @@ def _seen_categories(X: Any, j: int) -> list:
 # --- codes of columns ---
 
 
-@saved(sources="q <p", edges="*", tables="* *")
+@saved(edges="*", tables="* *")
 @dataclass(frozen=True)
 class _ColumnCodes:
     """How columns become codes: edges of numeric ones, a code per category of the others.
@@ -345,9 +345,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     bootstrap : bool, default=True
         Whether the rows get random exponential weights for each choice of splits (the Bayesian
         bootstrap). Leaf values use all rows with their own weights.
-    categorical_features : "from_dtype", array-like of bool, int or str, or None
-        Categorical columns: a mask, indices or names. ``"from_dtype"``, the default, takes the
-        columns of a frame that hold categories or strings, and none of an array.
+    categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+        Categorical columns: a mask, indices or names. ``"from_dtype"`` takes the columns of a frame
+        that hold categories or strings, and none of an array.
     cv : int or None, default=3
         Folds whose held-out rows select the number of rounds and the depth; the model is then
         fitted to all rows. ``None`` selects nothing.
@@ -425,15 +425,12 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def _fit(self, X, y, sample_weight, task: str, loss: int, level: float = 0.5):
+    def _read(self, X, y, sample_weight, task: str) -> TrainingData:
         X, seen = self._read_frame(X)
         data = training_data(self, X, y, sample_weight, task=task, ensure_all_finite="allow-nan")
-        n_scores = 1
-        if task == "classification":
-            self.classes_ = data.classes
-            n_scores = len(data.classes) if len(data.classes) > 2 else 1
-            loss = kernels.MULTINOMIAL if n_scores > 1 else kernels.LOGISTIC
-        data = replace(data, X=self._learn_categories(data.X, seen))
+        return replace(data, X=self._learn_categories(data.X, seen))
+
+    def _fit(self, data: TrainingData, loss: int, n_scores: int = 1, level: float = 0.5):
         depths = _DEPTHS[::-1] if self.depth == "auto" else (self.depth,)
         first = _Settings(
             loss=loss,
@@ -589,14 +586,13 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
-        tags.input_tags.string = True
         return tags
 
 
 _SHAPES = {
     "intercept_": "k",
     "baseline_": "k",
-    "_columns.sources": "q",
+    "_columns.sources": "q <p",
     "_split_columns": "t d <q",
     "_split_codes": "t d",
     "_values": "t l k",
@@ -671,7 +667,11 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
         X : array-like or frame of shape (n_samples, n_features)
             Training rows; NaN is a missing value.
         """
-        return self._fit(X, y, sample_weight, "classification", kernels.LOGISTIC)
+        data = self._read(X, y, sample_weight, "classification")
+        self.classes_ = data.classes
+        if len(data.classes) == 2:
+            return self._fit(data, kernels.LOGISTIC)
+        return self._fit(data, kernels.MULTINOMIAL, len(data.classes))
 
     def decision_function(self, X):
         """Raw scores: log-odds for two classes, one column per class for more."""
@@ -776,7 +776,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
         """
         loss = kernels.SQUARED if self.loss == "squared_error" else kernels.QUANTILE
         level = 0.5 if self.loss == "absolute_error" else self.quantile
-        return self._fit(X, y, sample_weight, "regression", loss, level)
+        return self._fit(self._read(X, y, sample_weight, "regression"), loss, level=level)
 
     def predict(self, X):
         """Predict the target."""
