@@ -26,8 +26,8 @@ model = ObliviousBoostingRegressor(random_state=0).fit(X[:700], y[:700])
 contributions = model.shapley_values(X[700:])
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-axes[0].plot(2.0 * model.validation_score_)
-axes[0].axvline(model.n_iter_ - 1, color="0.5", linestyle=":")
+searched = 2 * np.arange(1, len(model.validation_score_) + 1)
+axes[0].plot(searched, 2.0 * model.validation_score_)
 axes[0].set(
     xlabel="rounds",
     ylabel="held-out squared error",
