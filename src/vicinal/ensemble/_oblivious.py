@@ -265,7 +265,7 @@ class _Boosting:
             weights = self.weights
             if s.bootstrap:  # Bayesian bootstrap
                 weights = weights * self.rng.standard_exponential(len(weights))
-            stats = np.column_stack([gradient * weights[:, None], weights * curvature.sum(axis=1)])
+            stats = np.column_stack([gradient * weights[:, None], weights * curvature.mean(axis=1)])
             columns = np.arange(len(codes))
             if s.max_features < 1.0:
                 size = int(np.ceil(s.max_features * len(codes)))
@@ -401,8 +401,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         {\sum_{i \in l} u_i w_i h_i + \lambda}
 
     over the leaves :math:`l` it leads to, where :math:`h_i` is the second derivative of the loss
-    (with several scores, squared gradients and second derivatives are summed over them). The values
-    of the leaves minimise the penalised loss
+    (with several scores, squared gradients are summed and second derivatives averaged over them).
+    The values of the leaves minimise the penalised loss
 
     .. math:: \sum_{i \in l} w_i L(y_i, F_i + v_l) + \frac{\lambda}{2} \|v_l\|^2
 

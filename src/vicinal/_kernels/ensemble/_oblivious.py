@@ -250,7 +250,7 @@ def grow_tree(codes, n_codes, columns, stats, l2, split_columns, split_codes, ga
     columns : ndarray of int
         Columns that may be split.
     stats : ndarray of shape (n_samples, n_scores + 1)
-        Weighted gradients, and weighted second derivatives, summed over the scores.
+        Weighted gradients, and the weighted mean of the second derivatives of the scores.
     l2 : float
         Penalty.
     split_columns, split_codes, gains : ndarray of shape (depth,)
