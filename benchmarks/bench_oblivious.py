@@ -174,7 +174,7 @@ def log_ratios(ours, peer, value="loss"):
     }
 
 
-def in_words(logs):
+def with_interval(logs):
     """Return the geometric mean over sets, its 95 % interval, and wins and losses."""
     logs = np.array(list(logs))
     error = 1.96 * logs.std(ddof=1) / np.sqrt(len(logs))
@@ -192,7 +192,7 @@ def summary(page, found):
                 if not chosen:
                     continue
                 cells = [
-                    in_words(log_ratios(models[OURS], chosen).values()),
+                    with_interval(log_ratios(models[OURS], chosen).values()),
                     *(
                         f"{np.exp(np.mean(list(log_ratios(models[OURS], chosen, v).values()))):.2f}"
                         for v in ("fit", "predict")

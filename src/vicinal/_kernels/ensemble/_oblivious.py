@@ -250,7 +250,7 @@ def grow_tree(codes, n_codes, columns, stats, l2, split_columns, split_codes, ga
     columns : ndarray of int
         Columns that may be split.
     stats : ndarray of shape (n_samples, n_scores + 1)
-        Weighted gradients, and weighted second derivatives, summed over the scores.
+        Weighted gradients, and the weighted mean of the second derivatives of the scores.
     l2 : float
         Penalty.
     split_columns, split_codes, gains : ndarray of shape (depth,)
@@ -295,10 +295,11 @@ def leaf_values(loss, level, y, score, weights, leaf, n_leaves, l2, n_steps):
     r"""Return the values that minimise the penalised loss in each leaf, (n_leaves, n_scores).
 
     The objective of a leaf is :math:`\sum_{i \in l} w_i L(y_i, F_i + v) + \lambda \|v\|^2 / 2`.
-    Newton steps go towards its minimum, with the diagonal of the second derivative. Steps of the
-    logistic and the multinomial loss are at most one long, over which the curvature changes by a
-    factor of e at most: longer ones may overshoot without end. For the quantile loss the value is
-    the weighted quantile of the residuals, shrunk by :math:`W_l / (W_l + \lambda)`.
+    Newton steps go towards its minimum, with the diagonal of the second derivative; one step is
+    exact for the squared error. Several steps are at most one long, over which the curvature of the
+    logistic loss changes by a factor of e at most: longer ones may overshoot without end. For the
+    quantile loss the value is the weighted quantile of the residuals, shrunk by
+    :math:`W_l / (W_l + \lambda)`.
     """
     n_samples, n_scores = score.shape
     values = np.zeros((n_leaves, n_scores))
@@ -333,7 +334,7 @@ def leaf_values(loss, level, y, score, weights, leaf, n_leaves, l2, n_steps):
             for k in range(n_scores):
                 if second[own, k] > 0.0:
                     change = first[own, k] / second[own, k]
-                    if loss != SQUARED:
+                    if n_steps > 1:
                         change = min(max(change, -1.0), 1.0)
                     values[own, k] -= change
     return values
