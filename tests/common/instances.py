@@ -51,6 +51,8 @@ QUICK: dict[str, dict] = {
     "LocallyAdaptiveClassifier": {"n_regions": 2, "tol": 1e-3},
     "NeuralNeighborsClassifier": _SMALL_NETS,
     "NeuralNeighborsRegressor": _SMALL_NETS,
+    "PretrainedNeighborsClassifier": {"n_passes": 1},
+    "PretrainedNeighborsRegressor": {"n_passes": 1},
     "RealAdaBoostClassifier": {"n_estimators": 10},
     "ResponsibilityMixture": {"n_components": 2, "n_init": 1},
     "SpacePartitioningClassifier": {"n_init": 2, "max_iter": 2},

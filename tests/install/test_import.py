@@ -52,6 +52,7 @@ ROOMS = (
     "local",
     "metric",
     "partition",
+    "pretrained",
     "subspace",
     "surface",
     "uncertainty",
