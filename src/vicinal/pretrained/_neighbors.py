@@ -36,7 +36,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_passes : int, default=4
+    n_passes : int, default=2
         Number of passes of the network, whose weights are averaged. Each pass has its own random
         vectors of columns and its own embeddings of classes.
     categorical_features : array-like of int or bool, default=None
@@ -74,7 +74,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     }
 
     def __init__(
-        self, n_passes=4, *, categorical_features=None, max_context=3000, random_state=None
+        self, n_passes=2, *, categorical_features=None, max_context=3000, random_state=None
     ):
         self.n_passes = n_passes
         self.categorical_features = categorical_features
