@@ -25,6 +25,7 @@ _ROOMS = {
     "metric",
     "neighbors",
     "partition",
+    "pretrained",
     "subspace",
     "surface",
     "table",
