@@ -91,9 +91,9 @@ def predictions(label, name, size, seed):
             import catboost
 
             kind = catboost.CatBoostRegressor if is_regression else catboost.CatBoostClassifier
-            words = [f"x{j}" for j in np.flatnonzero(is_category)]
+            categorical = [f"x{j}" for j in np.flatnonzero(is_category)]
             model = kind(
-                verbose=False, allow_writing_files=False, thread_count=1, cat_features=words,
+                verbose=False, allow_writing_files=False, thread_count=1, cat_features=categorical,
                 random_seed=0,
             )  # fmt: skip
         else:

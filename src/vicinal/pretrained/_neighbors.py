@@ -45,7 +45,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         Largest number of training rows in a pass. Of a larger table every pass sees a random
         sample, stratified by class; training tables had at most 1,800 rows.
     random_state : int, RandomState instance or None, default=None
-        Draws the vectors and embeddings of the passes, and samples of large tables.
+        Seed of the vectors and embeddings of the passes, and of the samples of large tables.
 
     Attributes
     ----------

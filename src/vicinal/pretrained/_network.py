@@ -77,7 +77,7 @@ class Network:
         self.a = a
         self.cells = [
             {
-                "ask": after(f"{p}column_norm.gain", f"{p}ask.weight"),
+                "query": after(f"{p}column_norm.gain", f"{p}ask.weight"),
                 "read": after(f"{p}column_norm.gain", f"{p}read.weight"),
                 "read_label": a[f"{p}read.weight"].reshape(-1, self.cell_width).T,
                 "give": after(f"{p}summary_norm.gain", f"{p}give.weight"),
@@ -162,19 +162,19 @@ class Network:
         """Return the maps of every column that attention through its summaries amounts to."""
         heads, c = self.cell_heads, self.cell_width
         size, n_summaries = c // heads, len(block["summaries"])
-        asked = block["summaries"].reshape(n_summaries, heads, size).transpose(1, 0, 2)
-        ask = block["ask"].reshape(c, heads, size)
+        queries = block["summaries"].reshape(n_summaries, heads, size).transpose(1, 0, 2)
+        query = block["query"].reshape(c, heads, size)
         out = block["column_out"].reshape(heads, size, c)
         to_scores = np.empty((len(x), c, heads * n_summaries), dtype=np.float32)
         to_cells = np.empty((len(x), heads * n_summaries, c), dtype=np.float32)
         for j, column in enumerate(x):
             read = (_normalised(column) @ block["read"] + label).reshape(-1, 2, heads, size)
-            scores = asked @ read[:, 0].transpose(1, 2, 0) * np.float32(size**-0.5)
+            scores = queries @ read[:, 0].transpose(1, 2, 0) * np.float32(size**-0.5)
             shares = _softmax(scores, log_weights)
             summary = (shares @ read[:, 1].transpose(1, 0, 2)).transpose(1, 0, 2).reshape(-1, c)
             given = _normalised(block["summaries"] + summary) @ block["give"]
             k, v = given.reshape(n_summaries, 2, heads, size).transpose(1, 2, 0, 3)
-            scores = np.einsum("chd,hsd->chs", ask, k, optimize=True) * np.float32(size**-0.5)
+            scores = np.einsum("chd,hsd->chs", query, k, optimize=True) * np.float32(size**-0.5)
             to_scores[j] = scores.reshape(c, -1)
             to_cells[j] = (v @ out).reshape(-1, c)
         return to_scores, to_cells
