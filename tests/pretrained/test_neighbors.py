@@ -81,7 +81,7 @@ def test_weight_two_is_the_row_twice(kind):
     repeated = kind(2, random_state=0).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
     method = "predict_proba" if hasattr(weighted, "classes_") else "predict"
     found, expected = (getattr(model, method)(queries) for model in (weighted, repeated))
-    assert_allclose(found, expected, atol=1e-5)
+    assert_allclose(found, expected, rtol=1e-12)
     unweighted = getattr(kind(2, random_state=0).fit(X, y), method)(queries)
     assert np.abs(found - unweighted).max() > 1e-3
 
@@ -90,7 +90,7 @@ def test_order_of_rows_and_names_of_classes_do_not_matter(iris):
     X, y, model = iris
     order = np.random.RandomState(0).permutation(75)
     again = PretrainedNeighborsClassifier(2, random_state=0).fit(X[::2][order], y[::2][order])
-    assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-5)
+    assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-12)
     names = np.array(["a", "b", "c"])
     named = PretrainedNeighborsClassifier(2, random_state=0).fit(X[::2], names[y[::2]])
     assert_array_equal(named.predict(X), names[model.predict(X)])
@@ -99,9 +99,22 @@ def test_order_of_rows_and_names_of_classes_do_not_matter(iris):
 def test_predictions_do_not_depend_on_other_queries_or_on_blocks(iris):
     X, _, model = iris
     together = model.predict_proba(X)
-    assert_allclose(model.predict_proba(X[7:8]), together[7:8], atol=1e-6)
+    assert_allclose(model.predict_proba(X[7:8]), together[7:8], rtol=1e-9)
+    assert_allclose(model.predict_proba(X[::-1])[::-1], together, rtol=1e-9)
     with sklearn.config_context(working_memory=0.05):
-        assert_allclose(model.predict_proba(X), together, atol=1e-6)
+        assert_allclose(model.predict_proba(X), together, rtol=1e-9)
+
+
+def test_equal_rows_share_their_weight():
+    rng = np.random.RandomState(0)
+    X = np.round(rng.normal(size=(60, 2)))
+    y = (X[:, 0] > 0).astype(int)
+    model = PretrainedNeighborsClassifier(1, random_state=0).fit(X, y, rng.randint(1, 3, 60))
+    weights = model.neighbors(X[:1]).toarray()[0]
+    same = np.flatnonzero((X == X[1]).all(axis=1))
+    assert len(same) > 1
+    shares = weights[same] / model.sample_weight_[same]
+    assert_allclose(shares, shares[0])
 
 
 def test_more_classes_than_embeddings():

@@ -92,36 +92,46 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         self._read()
 
     def _read(self) -> None:
-        """Compute what queries have to know of the training rows, for every pass."""
-        network, n = load_network(), len(self.X_fit_)
-        weights = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
-        X = np.asarray(self.X_fit_, dtype=np.float64)
+        """Compute what queries have to know of the training rows, for every pass.
+
+        Equal rows with equal targets are one row of larger weight, and rows are sorted: repetition
+        and order of the training rows change nothing, not even by rounding.
+        """
+        network, X = load_network(), np.asarray(self.X_fit_, dtype=np.float64)
+        weights = np.ones(len(X)) if self.sample_weight_ is None else self.sample_weight_
+        first, self._group = _distinct_rows(X, self.y_fit_)
+        totals = np.bincount(self._group, weights=weights)
+        self._share = weights / totals[self._group]
+        X, y, is_weighted = X[first], self.y_fit_[first], bool((totals != 1).any())
         self._passes = []
         for seed in self.seeds_:
             rng = check_random_state(seed)
             columns = rng.normal(size=(X.shape[1], COLUMN_SIZE)).astype(np.float32)
             encode = self._encoder(rng)
-            rows = self._context_rows(rng)
-            scale = TableScale(X[rows], weights[rows], self._is_category)
-            given = None if self.sample_weight_ is None else weights[rows]
+            rows = self._context_rows(y, rng)
+            scale = TableScale(X[rows], totals[rows], self._is_category)
             context = network.read(
-                scale.features(X[rows]), columns[scale.columns], encode(rows, weights[rows]), given
+                scale.features(X[rows]),
+                columns[scale.columns],
+                encode(y[rows], totals[rows]),
+                totals[rows] if is_weighted else None,
             )
             self._passes.append((rows, scale, context))
 
-    def _context_rows(self, rng) -> np.ndarray:
-        """Return the training rows of a pass: all of them, or a stratified sample."""
-        n = len(self.X_fit_)
+    def _context_rows(self, y, rng) -> np.ndarray:
+        """Return the rows of a pass: all of them, or a stratified sample."""
+        n = len(y)
         if n <= self.max_context:
             return np.arange(n)
         order = rng.permutation(n)
-        order = order[np.argsort(self._strata()[order], kind="stable")]
+        order = order[np.argsort(self._strata(y)[order], kind="stable")]
         # Every so many rows of the order by strata, from a random start.
         taken = np.floor((np.arange(self.max_context) + rng.uniform()) * n / self.max_context)
         return np.sort(order[taken.astype(np.intp)])
 
     def __saved_state__(self):
-        return {name: value for name, value in vars(self).items() if name != "_passes"}
+        computed = ("_passes", "_group", "_share")
+        return {name: value for name, value in vars(self).items() if name not in computed}
 
     def __restore__(self, state):
         vars(self).update(state)
@@ -133,11 +143,11 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
 
     def _weights(self, X):
         """Yield blocks of queries with the weights of all training rows and bandwidths."""
-        network, n = load_network(), len(self.X_fit_)
-        bytes_per_row = 4 * (4 * n + 400 * X.shape[1])
+        network, n_groups = load_network(), self._group.max() + 1
+        bytes_per_row = 8 * (3 * len(self._group) + 10 * X.shape[1])
         for block in row_blocks(len(X), bytes_per_row, max_rows=1024):
             queries = np.asarray(X[block], dtype=np.float64)
-            total = np.zeros((len(queries), n))
+            total = np.zeros((len(queries), n_groups))
             log_bandwidth = np.zeros(len(queries))
             for rows, scale, context in self._passes:
                 found, bandwidth = network.weigh(
@@ -145,7 +155,8 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
                 )
                 total[:, rows] += found
                 log_bandwidth += bandwidth / len(self._passes)
-            yield block, total / total.sum(axis=1, keepdims=True), log_bandwidth
+            total /= total.sum(axis=1, keepdims=True)
+            yield block, total[:, self._group] * self._share, log_bandwidth
 
     def neighbors(self, X, n_neighbors=None):
         """Return the training rows that make each prediction, with their weights.
@@ -221,7 +232,21 @@ def _column_mask(columns: Any, n_features: int) -> np.ndarray:
     return mask
 
 
-@saved(classes_="c labels", X_fit_="n p gaps", y_fit_="n <c", sample_weight_="n")
+def _distinct_rows(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first of equal rows with equal targets, sorted, and the group of every row."""
+    keys = np.column_stack([np.where(np.isnan(X), np.inf, X), y])
+    order = np.lexsort(keys.T[::-1])
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = np.cumsum(is_new) - 1
+    return order[is_new], group
+
+
+_SAVED = {"X_fit_": "n p gaps", "sample_weight_": "n", "_is_category": "p"}
+
+
+@saved(classes_="c labels", y_fit_="n <c", **_SAVED)
 @documented
 class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
     r"""Classification by a weighted vote of training rows, with weights from a pretrained network.
@@ -249,7 +274,7 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
     -----
     With weights :math:`a_i(x)` of the n training rows, the probability of class c among K is
     :math:`0.995 \sum_{i: y_i = c} a_i(x) + 0.005 / K`, the form in which the network was trained.
-    A sample weight of 2 is the row twice, up to rounding, where all rows fit in ``max_context``.
+    A sample weight of 2 is the row twice, exactly, and the order of training rows is irrelevant.
     Class labels enter as random embeddings, so their order and number do not matter; above 64
     classes some share an embedding within a pass. See [1]_, [2]_ and [3]_ for such networks.
 
@@ -281,13 +306,13 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
         return self
 
     def _encoder(self, rng):
-        """Return a function from rows to embedding numbers; classes get theirs at random."""
+        """Return a function from class codes to embedding numbers, which are random."""
         codes = rng.permutation(len(self.classes_)) % N_LABELS
         numbers = rng.permutation(N_LABELS)[codes]
-        return lambda rows, weights: numbers[self.y_fit_[rows]]
+        return lambda y, weights: numbers[y]
 
-    def _strata(self) -> np.ndarray:
-        return self.y_fit_
+    def _strata(self, y) -> np.ndarray:
+        return y
 
     def _targets(self, rows) -> np.ndarray:
         return self.classes_[self.y_fit_[rows]]
@@ -307,7 +332,7 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
         return predicted_labels(self, self.predict_proba(X))
 
 
-@saved(X_fit_="n p gaps", y_fit_="n", sample_weight_="n")
+@saved(y_fit_="n", **_SAVED)
 @documented
 class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
     r"""Regression by a weighted mean of training rows, with weights from a pretrained network.
@@ -337,8 +362,8 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
     With weights :math:`a_i(x)` of the n training rows, the prediction is
     :math:`\sum_i a_i(x) y_i`. The predictive distribution is the mixture of normal distributions
     around the :math:`y_i` with these weights and one standard deviation :math:`h(x)`, which the
-    network predicts too. A sample weight of 2 is the row twice, up to rounding, where all rows fit
-    in ``max_context``. See [1]_, [2]_ and [3]_ for such networks.
+    network predicts too. A sample weight of 2 is the row twice, exactly, and the order of the
+    training rows is irrelevant. See [1]_, [2]_ and [3]_ for such networks.
 
     Examples
     --------
@@ -368,22 +393,12 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         self._store(data)
         return self
 
-    def _standard(self, rows, weights) -> tuple[np.ndarray, float]:
-        """Return standardised targets of a pass, and their standard deviation."""
-        y = self.y_fit_[rows]
-        centred = y - np.average(y, weights=weights)
-        deviation = float(np.sqrt(np.average(centred**2, weights=weights)))
-        # Rounding of equal targets is no variation.
-        if deviation <= 1e-12 * np.abs(y).max():
-            return np.zeros_like(y), 0.0
-        return centred / deviation, deviation
-
     def _encoder(self, rng):
-        """Return a function from rows to features of their targets."""
-        return lambda rows, weights: target_features(self._standard(rows, weights)[0], weights)
+        """Return a function from targets to their features."""
+        return lambda y, weights: target_features(_standardised(y, weights)[0], weights)
 
-    def _strata(self) -> np.ndarray:
-        return np.argsort(np.argsort(self.y_fit_)) * 10 // len(self.y_fit_)
+    def _strata(self, y) -> np.ndarray:
+        return np.argsort(np.argsort(y)) * 10 // len(y)
 
     def _targets(self, rows) -> np.ndarray:
         return self.y_fit_[rows]
@@ -413,15 +428,23 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         levels = np.asarray(quantiles, dtype=float)
         if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles={quantiles!r} must be a list of numbers between 0 and 1.")
-        every = np.arange(len(self.y_fit_))
-        weights = np.ones(len(every)) if self.sample_weight_ is None else self.sample_weight_
-        deviation = self._standard(every, weights)[1]
+        deviation = _standardised(self.y_fit_, self.sample_weight_)[1]
         found = np.empty((len(X), len(levels)))
         for block, shares, log_bandwidth in self._weights(X):
             found[block] = _mixture_quantiles(
                 shares, self.y_fit_, deviation * np.exp(log_bandwidth), levels
             )
         return found.astype(X.dtype, copy=False)
+
+
+def _standardised(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Return standardised targets and their standard deviation."""
+    centred = y - np.average(y, weights=weights)
+    deviation = float(np.sqrt(np.average(centred**2, weights=weights)))
+    # Rounding of equal targets is no variation.
+    if deviation <= 1e-12 * np.abs(y).max():
+        return np.zeros_like(y), 0.0
+    return centred / deviation, deviation
 
 
 def _mixture_quantiles(weights, centres, scales, levels) -> np.ndarray:

@@ -18,8 +18,9 @@ import numpy as np
 SHA256 = "d8de5d6c2743303cc2c8d8cfc020cdffe4d7887e16438ce7f8902ee47168e897"
 COLUMN_SIZE = 16
 N_LABELS = 64
-_CELLS = 4096  # computed together: they stay in the cache of a core
-_ROWS = 128
+# Rows computed together. Queries always come in blocks of exactly this size, because rounding of
+# float32 products depends on it: a prediction must not depend on the other queries.
+_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Network:
         sharpness = math.log(total + 1) / math.log(400)
         label_cell, label_row = self.labels(target)
         x, summaries = self._embed(cells, columns), []
-        blocks = _blocks(x.shape[1], max(1, _CELLS // x.shape[0]))
+        blocks = [slice(start, start + _ROWS) for start in range(0, x.shape[1], _ROWS)]
         for block in self.cells:
             summaries.append(self._summarise(block, x, label_cell @ block["read_label"],
                                              log_weights))  # fmt: skip
@@ -151,9 +152,7 @@ class Network:
             keys.append(np.ascontiguousarray(self._by_head(k).transpose(0, 2, 1)))
             values.append(np.ascontiguousarray(self._by_head(v)))
             context = keys[-1], values[-1], log_weights, sharpness
-            rows_x = np.concatenate(
-                [self._row_block(block, rows_x[r], *context) for r in _blocks(len(rows_x), _ROWS)]
-            )
+            rows_x = np.concatenate([self._row_block(block, rows_x[r], *context) for r in blocks])
         head = (_normalised(rows_x) @ self.query_key[:, self.row_width :]).T
         head = np.ascontiguousarray(head)
         return Context(columns, summaries, keys, values, head, log_weights, sharpness)
@@ -223,30 +222,24 @@ class Network:
 
     def weigh(self, cells, context: Context, *, regression: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return the weights of the training rows for queries, and logarithms of bandwidths."""
-        x = self._embed(cells, context.columns)
-        parts = []
-        for rows in _blocks(x.shape[1], max(1, _CELLS // x.shape[0])):
-            part = x[:, rows]
+        n_queries = cells.shape[1]
+        cells = np.pad(cells, ((0, 0), (0, -n_queries % _ROWS), (0, 0)), mode="edge")
+        scale = np.float32(context.sharpness * self.row_width**-0.5)
+        weights = np.empty((cells.shape[1], context.head.shape[1]), dtype=np.float32)
+        bandwidths = np.empty(len(weights), dtype=np.float32)
+        for start in range(0, len(weights), _ROWS):
+            rows = slice(start, start + _ROWS)
+            x = self._embed(cells[:, rows], context.columns)
             for block, summary in zip(self.cells, context.summaries, strict=True):
-                part = self._cell_block(block, part, summary)
-            parts.append(self._pool(part))
-        tokens = np.concatenate(parts) + self.a["unknown"][int(regression)]
-        weights = np.empty((len(tokens), context.head.shape[1]), dtype=np.float32)
-        bandwidths = np.empty(len(tokens), dtype=np.float32)
-        for rows in _blocks(len(tokens), _ROWS):
-            part = tokens[rows]
+                x = self._cell_block(block, x, summary)
+            x = self._pool(x) + self.a["unknown"][int(regression)]
             for block, k, v in zip(self.rows, context.keys, context.values, strict=True):
-                part = self._row_block(block, part, k, v, context.log_weights, context.sharpness)
-            part = _normalised(part)
-            scale = np.float32(context.sharpness * self.row_width**-0.5)
-            q = part @ self.query_key[:, : self.row_width] * scale
+                x = self._row_block(block, x, k, v, context.log_weights, context.sharpness)
+            x = _normalised(x)
+            q = x @ self.query_key[:, : self.row_width] * scale
             weights[rows] = _softmax(q @ context.head, context.log_weights)
-            bandwidths[rows] = (part @ self.bandwidth)[:, 0] + self.a["bandwidth.bias"][0]
-        return weights, np.clip(bandwidths, -6, 1)
-
-
-def _blocks(n: int, size: int) -> list[slice]:
-    return [slice(start, start + size) for start in range(0, n, size)]
+            bandwidths[rows] = (x @ self.bandwidth)[:, 0] + self.a["bandwidth.bias"][0]
+        return weights[:n_queries], np.clip(bandwidths[:n_queries], -6, 1)
 
 
 def _relu(x: np.ndarray) -> np.ndarray:
