@@ -16,7 +16,7 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
 from _datasets import load_dataset
-from _harness import ResultsPage, stored
+from _harness import ResultsPage, is_rebuilding, stored
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
 
@@ -206,7 +206,7 @@ def main():
         "whose weight for one half of the judged rows is the best for the other half.",
         packages=("catboost",),
     )  # fmt: skip
-    if not options.page:
+    if not (options.page or is_rebuilding()):
         for seed in options.seeds:
             for size in options.sizes:
                 for name in options.sets:
