@@ -13,7 +13,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "AutoClassifier and AutoRegressor compared with other libraries",
         ("comparison", "auto"),
     ),
-    "cost": ("Fit time, prediction time, memory and file size", ("costs", "save")),
+    "cost": ("Fit time, prediction time, memory and file size", ("cost", "costs", "save")),
     "partition": (
         "Space partitioning: the paper's tables and figures, defaults, speed",
         (
@@ -66,6 +66,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Ensembles: spam, Friedman's problem, averaging, intervals, defaults",
         (
             "ensemble_spam",
+            "oblivious",
             "lecture_figures",
             "ensemble_friedman",
             "ensemble_averaging",
@@ -74,6 +75,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
             "ensemble_local_boost",
             "ensemble_defaults",
         ),
+    ),
+    "pretrained": (
+        "Pretrained local models compared with tree ensembles",
+        ("pretrained",),
     ),
     "metric": (
         "Learned distances: neural neighbours and kernel ridge in the gradient metric",

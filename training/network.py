@@ -278,7 +278,7 @@ class Network(nn.Module):
         cells : tensor of shape (tables, rows, columns, N_FEATURES)
             The first ``n_train`` rows are training rows.
         columns : tensor of shape (tables, columns, COLUMN_SIZE)
-            Random vectors that tell columns apart.
+            Random vectors that distinguish columns.
         target : tensor of shape (tables, n_train) or (tables, n_train, N_FEATURES)
             Embedding indices of the classes, or features of the values, of training rows.
         n_train : int

@@ -3,8 +3,8 @@
 All tables of a batch share their shape; everything else differs from table to table. Latent causes
 pass through random layers (dense, or sums of oblivious trees); columns are nodes of any layer, the
 target is one more layer on top, cut into classes or taken as it is. One table in five has
-classes that are clouds, some of them bent by a layer. Columns are then disturbed as those of real
-tables are.
+classes that are clouds, some of them passed through a layer. Columns are then disturbed as those of
+real tables are.
 """
 
 import math
@@ -308,8 +308,8 @@ def _clouds(r: Random, shape: Shape):
     rotation = r.normal(n_tables, n_columns, n_columns) / math.sqrt(n_columns)
     identity = torch.eye(n_columns, device=r.device)
     X = _standardise(X @ torch.where(r.chance(0.5, n_tables, 1, 1), rotation, identity))
-    bent = _standardise(_dense(r, X, n_columns))
-    return torch.where(r.chance(0.4, n_tables, 1, 1), bent, X), y
+    curved = _standardise(_dense(r, X, n_columns))
+    return torch.where(r.chance(0.4, n_tables, 1, 1), curved, X), y
 
 
 def _values(r: Random, nodes: torch.Tensor) -> torch.Tensor:
@@ -381,7 +381,7 @@ def _disturb_columns(r: Random, X: torch.Tensor, is_category: torch.Tensor):
     is_shuffled = r.chance(0.5, *columns)
     X = torch.where(cut, torch.where(is_shuffled, shuffled, code).float(), X)
     is_category = is_category | (cut & is_shuffled)[:, 0]
-    # Not every user says which columns are categorical.
+    # Not every user names which columns are categorical.
     return X, is_category & r.chance(0.75, n_tables, 1)
 
 

@@ -53,6 +53,8 @@ QUICK: dict[str, dict] = {
     "NeuralNeighborsRegressor": _SMALL_NETS,
     "ObliviousBoostingClassifier": {"n_estimators": 50, "depth": 4},
     "ObliviousBoostingRegressor": {"n_estimators": 50, "depth": 4},
+    "PretrainedNeighborsClassifier": {"n_passes": 1},
+    "PretrainedNeighborsRegressor": {"n_passes": 1},
     "RealAdaBoostClassifier": {"n_estimators": 10},
     "ResponsibilityMixture": {"n_components": 2, "n_init": 1},
     "SpacePartitioningClassifier": {"n_init": 2, "max_iter": 2},

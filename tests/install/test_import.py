@@ -52,6 +52,7 @@ FAMILIES = (
     "local",
     "metric",
     "partition",
+    "pretrained",
     "subspace",
     "surface",
     "uncertainty",

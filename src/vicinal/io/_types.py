@@ -26,6 +26,7 @@ _FAMILIES = {
     "metric",
     "neighbors",
     "partition",
+    "pretrained",
     "subspace",
     "surface",
     "table",

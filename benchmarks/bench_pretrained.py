@@ -1,0 +1,225 @@
+"""How accurate are pretrained neighbours on small tables, and what do they add to others?
+
+Splits of the training rows of public sets that played no part in the development of the network:
+seeds 101 to 105, at most 200 or 1,000 rows to fit and up to 1,000 others to judge, the same for all
+models. No published test row is used. Compared with ExtraTrees (500 trees), CatBoost and
+AutoClassifier or AutoRegressor, all with their defaults. Finished cases are stored; run any of them
+(``--sets``, ``--sizes``, ``--models``, ``--seeds``) in any order; the page shows the splits that
+all models of a table have.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+
+from _datasets import load_dataset
+from _harness import ResultsPage, is_rebuilding, stored
+from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
+
+CLASSIFICATION = (
+    "iris", "wine", "vertebral", "wdbc", "wbc_original", "banana", "spambase", "optdigits",
+    "satimage", "pendigits", "shuttle", "adult", "covtype", "census_income", "letter",
+)  # fmt: skip
+REGRESSION = ("diabetes", "laser", "mortgage", "airfoil", "puma32h", "grid_stability")
+SIZES, SEEDS = (200, 1000), range(101, 106)
+OURS = "pretrained"
+MODELS = (OURS, "extra trees", "CatBoost", "auto")
+_MOST_JUDGED = 1000
+CASES = stored("pretrained")
+
+
+def training_rows(name):
+    """Return the training rows of a set, their targets and which columns are codes."""
+    if name in ("iris", "diabetes"):
+        X, y = (load_iris if name == "iris" else load_diabetes)(return_X_y=True)
+        data = {"X": X, "y": y}
+    else:
+        data = load_dataset(name)
+    if "X_train" in data:
+        X, y = data["X_train"], data["y_train"]
+    else:  # seven tenths of a fixed permutation
+        rows = np.random.RandomState(0).permutation(len(data["y"]))[: int(0.7 * len(data["y"]))]
+        X, y = data["X"][rows], data["y"][rows]
+    is_category = np.zeros(X.shape[1], dtype=bool)
+    is_category |= np.asarray(data.get("categorical_features", is_category), dtype=bool)
+    return np.asarray(X, dtype=float), np.asarray(y), is_category
+
+
+def split(name, size, seed):
+    """Return rows to fit and to judge; classes with one row to fit are left out."""
+    X, y, is_category = training_rows(name)
+    order = np.random.RandomState(seed).permutation(len(y))
+    n = min(size, int(0.7 * len(y)))
+    fit, judge = order[:n], order[n : n + _MOST_JUDGED]
+    if name in CLASSIFICATION:
+        labels, counts = np.unique(y[fit], return_counts=True)
+        known = labels[counts > 1]
+        fit, judge = fit[np.isin(y[fit], known)], judge[np.isin(y[judge], known)]
+        y = np.searchsorted(known, y)
+    varies = np.nanstd(X[fit], axis=0) > 0
+    return X[fit][:, varies], y[fit], X[judge][:, varies], y[judge], is_category[varies]
+
+
+def frame(X, is_category):
+    """Return a frame whose codes are categories."""
+    import pandas as pd
+
+    columns = {f"x{j}": column for j, column in enumerate(X.T)}
+    for j in np.flatnonzero(is_category):
+        columns[f"x{j}"] = pd.Categorical([f"c{code:.0f}" for code in X[:, j]])
+    return pd.DataFrame(columns)
+
+
+def predictions(label, name, size, seed):
+    """Return probabilities or values of the judged rows, and processor seconds."""
+    X, y, queries, _, is_category = split(name, size, seed)
+    is_regression = name in REGRESSION
+    if label == OURS:
+        kind = PretrainedNeighborsRegressor if is_regression else PretrainedNeighborsClassifier
+        model = kind(categorical_features=is_category, random_state=0)
+    elif label == "extra trees":
+        kind = ExtraTreesRegressor if is_regression else ExtraTreesClassifier
+        model = kind(500, random_state=0)
+    else:
+        if is_category.any():
+            X, queries = frame(X, is_category), frame(queries, is_category)
+        if label == "CatBoost":
+            import catboost
+
+            kind = catboost.CatBoostRegressor if is_regression else catboost.CatBoostClassifier
+            categorical = [f"x{j}" for j in np.flatnonzero(is_category)]
+            model = kind(
+                verbose=False, allow_writing_files=False, thread_count=1, cat_features=categorical,
+                random_seed=0,
+            )  # fmt: skip
+        else:
+            model = (AutoRegressor if is_regression else AutoClassifier)(n_jobs=1, random_state=0)
+    started = time.process_time()
+    model.fit(X, y)
+    found = model.predict(queries) if is_regression else model.predict_proba(queries)
+    return np.asarray(found), time.process_time() - started
+
+
+def losses(found, y):
+    """Return the log loss of each row, or its squared error."""
+    if found.ndim == 1:
+        return (found - y) ** 2
+    p = np.clip(found, 1e-7, 1)
+    return -np.log(p[np.arange(len(y)), y] / p.sum(axis=1))
+
+
+def average(first, second, y):
+    """Return the loss of a weighted average; each half of the rows has the other's best weight."""
+    weights, half = np.linspace(0, 1, 21), np.arange(len(y)) % 2
+    by_weight = np.array([losses((1 - w) * first + w * second, y) for w in weights])
+    best = [int(by_weight[:, half != k].mean(axis=1).argmin()) for k in (0, 1)]
+    chosen = weights[best][half]
+    if first.ndim == 1:
+        return by_weight[np.array(best)[half], np.arange(len(y))].mean(), None
+    mixed = (1 - chosen[:, None]) * first + chosen[:, None] * second
+    return losses(mixed, y).mean(), 100 * np.mean(mixed.argmax(axis=1) != y)
+
+
+def case(label, name, size, seed):
+    """Return losses of a model; for AutoClassifier also of its average with the network."""
+    y = split(name, size, seed)[3]
+    found, seconds = predictions(label, name, size, seed)
+    value = {"loss": losses(found, y).mean(), "cpu": seconds}
+    if found.ndim == 2:
+        value["error"] = 100 * np.mean(found.argmax(axis=1) != y)
+    if label == "auto":
+        ours, _ = predictions(OURS, name, size, seed)
+        value["average loss"], value["average error"] = average(found, ours, y)
+    return value
+
+
+def ratio_line(pairs, what):
+    """Return geometric mean, its 95 % interval over sets, and how often the first is lower."""
+    logs = np.array([np.mean(np.log(np.maximum(a, 1e-9) / np.maximum(b, 1e-9))) for a, b in pairs])
+    spread = 1.96 * logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
+    low, mean, high = np.exp([logs.mean() - spread, logs.mean(), logs.mean() + spread])
+    return (what, len(logs), float(mean), f"{low:.3f} to {high:.3f}", int((logs < 0).sum()))
+
+
+def compare(page, names, size, unit):
+    rows, complete = [], {}
+    for name in names:
+        keys = {m: {s: (m, name, size, s) for s in SEEDS} for m in MODELS}
+        found = {
+            m: {s: CASES.find(*key) for s, key in of.items() if CASES.has(*key)}
+            for m, of in keys.items()
+        }
+        complete[name] = found
+        shown = [label for label in MODELS if found[label]]
+        if OURS not in shown:
+            continue
+        means = {m: np.mean([v["loss"] for v in found[m].values()]) for m in shown}
+        cells = [float(means[m]) if m in means else "" for m in MODELS]
+        with_auto = [v["average loss"] for v in found["auto"].values()]
+        cells.append(float(np.mean(with_auto)) if with_auto else "")
+        counts = "/".join(str(len(found[m])) for m in MODELS)
+        seconds = [
+            float(np.median([v["cpu"] for v in found[m].values()])) if found[m] else ""
+            for m in MODELS
+        ]
+        rows.append((name, counts, *cells, *seconds))
+    head = ("set", "splits", *MODELS, "auto and pretrained", *(f"{m} s" for m in MODELS))
+    page.table(head, rows, f"At most {size} rows to fit, {unit}; mean over splits, then seconds.")
+    lines = []
+    for other in MODELS[1:]:
+        pairs = []
+        for found in complete.values():
+            common = sorted(found[OURS].keys() & found[other].keys())
+            if common:
+                pairs.append([[found[m][s]["loss"] for s in common] for m in (OURS, other)])
+        if pairs:
+            lines.append(ratio_line(pairs, f"pretrained / {other}"))
+    pairs = [
+        [[v[key] for v in found["auto"].values()] for key in ("average loss", "loss")]
+        for found in complete.values()
+        if found["auto"]
+    ]
+    if pairs:
+        lines.append(ratio_line(pairs, "auto and pretrained / auto"))
+    head = ("ratio", "sets", "geometric mean", "95 % interval over sets", "sets where lower")
+    page.table(head, lines, "Ratios on common splits.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", nargs="*", default=[*CLASSIFICATION, *REGRESSION])
+    parser.add_argument("--sizes", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--models", nargs="*", default=MODELS)
+    parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
+    parser.add_argument("--page", action="store_true", help="write the page of what is stored")
+    options = parser.parse_args()
+    page = ResultsPage(
+        "pretrained", "Pretrained neighbours on small tables",
+        "Log loss and squared error of a network that was trained on simulated tables only, "
+        "compared with ExtraTrees (500 trees), CatBoost and AutoClassifier or AutoRegressor with "
+        "their defaults. Splits of training rows with seeds 101 to 105, which played no part in "
+        "its development; no published test row. \"auto and pretrained\" is a weighted average "
+        "whose weight for one half of the judged rows is the best for the other half.",
+        packages=("catboost",),
+    )  # fmt: skip
+    if not (options.page or is_rebuilding()):
+        for seed in options.seeds:
+            for size in options.sizes:
+                for name in options.sets:
+                    for label in options.models:
+                        key = (label, name, size, seed)
+                        page.case(key, lambda key=key: case(*key))
+        return
+    for size in SIZES:
+        page.text(f"## At most {size} training rows")
+        compare(page, CLASSIFICATION, size, "log loss")
+        compare(page, REGRESSION, size, "mean squared error")
+    page.write()
+
+
+if __name__ == "__main__":
+    main()

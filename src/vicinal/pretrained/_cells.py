@@ -1,0 +1,84 @@
+"""What the network sees of a table: features of cells and of targets."""
+
+import numpy as np
+from scipy.special import ndtri
+
+
+class ColumnScale:
+    """Ranks and standardised values of one column, by the training rows.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_train,)
+        Values of the training rows; NaN where missing.
+    weights : ndarray of shape (n_train,)
+        Sample weights; weight 2 is the row twice.
+    is_category : bool
+        Whether values are codes of categories.
+    """
+
+    def __init__(self, values: np.ndarray, weights: np.ndarray, is_category: bool = False) -> None:
+        self.is_category = is_category
+        known = ~np.isnan(values)
+        self.knots, codes = np.unique(values[known], return_inverse=True)
+        counts = np.bincount(codes, weights=weights[known], minlength=len(self.knots))
+        self.ends = np.concatenate([[0.0], np.cumsum(counts)])
+        self.total = max(float(self.ends[-1]), 1.0)
+        if len(self.knots):
+            self.mean = float(np.average(self.knots, weights=counts))
+            variance = np.average((self.knots - self.mean) ** 2, weights=counts)
+            self.deviation = float(np.sqrt(variance)) + 1e-6 * (1 + abs(self.mean))
+        else:
+            self.mean, self.deviation = 0.0, 1.0
+
+    def features(self, values: np.ndarray) -> np.ndarray:
+        """Return the features of cells, (n_rows, 16)."""
+        missing = np.isnan(values)
+        z = (np.where(missing, self.mean, values) - self.mean) / self.deviation
+        low = self.ends[np.searchsorted(self.knots, values)]
+        high = self.ends[np.searchsorted(self.knots, values, side="right")]
+        low, high = np.where(missing, 0.0, low), np.where(missing, 0.0, high)
+        rank = np.clip(0.5 * (low + high), 0.5, self.total - 0.5) / self.total
+        angles = np.pi * 2.0 ** np.arange(5)[:, None] * (rank - 0.5)
+        out = np.empty((len(values), 16), dtype=np.float32)
+        out[:, 0] = 4 * np.tanh(z / 4)
+        out[:, 1] = ndtri(rank)
+        out[:, 2:12:2], out[:, 3:12:2] = np.sin(angles).T, np.cos(angles).T
+        out[:, 12] = np.sqrt((high - low) / self.total)
+        out[:, 13], out[:, 14] = 1.0, self.is_category
+        out[missing, :15] = 0.0
+        out[:, 15] = missing
+        return out
+
+
+class TableScale:
+    """The columns of a table that vary, each with its scale.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_train, n_features)
+        Training rows; NaN where missing.
+    weights : ndarray of shape (n_train,)
+        Sample weights.
+    is_category : ndarray of shape (n_features,)
+        Which columns hold codes of categories.
+    """
+
+    def __init__(self, X: np.ndarray, weights: np.ndarray, is_category: np.ndarray) -> None:
+        first = X[:1]
+        varies = ((X != first) & ~(np.isnan(X) & np.isnan(first))).any(axis=0)
+        varies[0] |= not varies.any()
+        self.columns = np.flatnonzero(varies)
+        self.scales = [ColumnScale(X[:, j], weights, bool(is_category[j])) for j in self.columns]
+
+    def features(self, X: np.ndarray) -> np.ndarray:
+        """Return the features of cells, (n_columns, n_rows, 16)."""
+        pairs = zip(self.scales, self.columns, strict=True)
+        return np.stack([scale.features(X[:, j]) for scale, j in pairs])
+
+
+def target_features(y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the features of standardised targets, (n_train, 16)."""
+    features = ColumnScale(y, weights).features(y)
+    features[:, 0] = 4 * np.tanh(y / 4)
+    return features

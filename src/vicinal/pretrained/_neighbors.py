@@ -1,0 +1,463 @@
+"""Classification and regression by the training rows that a pretrained network weighs."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.special import ndtr
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+
+from vicinal._base import (
+    TrainingData,
+    atomic_fit,
+    check_saved,
+    documented,
+    draw_seeds,
+    predicted_labels,
+    query_rows,
+    row_blocks,
+    saved,
+    training_data,
+)
+from vicinal._base._compat import Interval
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
+from vicinal.pretrained._cells import TableScale, target_features
+from vicinal.pretrained._network import COLUMN_SIZE, N_LABELS, load_network
+
+UNIFORM_SHARE = 0.005  # of the uniform distribution in class probabilities, as in the training
+_N_SHOWN = 10  # rows of the table of an explanation
+_MISSING: dict = {"ensure_all_finite": "allow-nan"}
+
+
+class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
+    """Weighted training rows, with weights that a pretrained network computes.
+
+    Parameters
+    ----------
+    n_passes : int, default=2
+        Number of passes of the network, whose weights are averaged. Each pass has its own random
+        vectors of columns and its own embeddings of classes.
+    categorical_features : array-like of int or bool, default=None
+        Columns that hold codes of categories: indices, or a mask. Their order means nothing.
+    max_context : int, default=3000
+        Largest number of training rows in a pass. Of a larger table every pass sees a random
+        sample, stratified by class; training tables had at most 1,800 rows.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the vectors and embeddings of the passes, and of the samples of large tables.
+
+    Attributes
+    ----------
+    X_fit_ : ndarray of shape (n_samples, n_features)
+        Training rows of positive weight.
+    sample_weight_ : ndarray of shape (n_samples,) or None
+        Their weights; ``None`` where all are one.
+    seeds_ : list of int
+        Seed of each pass.
+
+    References
+    ----------
+    .. [1] S. Müller, N. Hollmann, S. Pineda Arango, J. Grabocka and F. Hutter, "Transformers can do
+       Bayesian inference", ICLR 2022.
+    .. [2] N. Hollmann, S. Müller, K. Eggensperger and F. Hutter, "TabPFN: a transformer that solves
+       small tabular classification problems in a second", ICLR 2023.
+    .. [3] J. Qu, D. Holzmüller, G. Varoquaux and M. Le Morvan, "TabICL: a tabular foundation model
+       for in-context learning on large data", ICML 2025.
+    """
+
+    _parameter_constraints: dict = {
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        "categorical_features": ["array-like", None],
+        "max_context": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, n_passes=2, *, categorical_features=None, max_context=3000, random_state=None
+    ):
+        self.n_passes = n_passes
+        self.categorical_features = categorical_features
+        self.max_context = max_context
+        self.random_state = random_state
+
+    # --- training rows ------------------------------------------------------------------------
+
+    def _store(self, data: TrainingData) -> None:
+        """Store the table and read it in every pass."""
+        self.X_fit_ = np.array(data.X)
+        self.sample_weight_ = data.sample_weight
+        self._is_category = _column_mask(self.categorical_features, data.n_features)
+        self.seeds_ = draw_seeds(self.random_state, self.n_passes)
+        self._read()
+
+    def _read(self) -> None:
+        """Compute what queries have to know of the training rows, for every pass.
+
+        Equal rows with equal targets are one row of larger weight, and rows are sorted: repetition
+        and order of the training rows change nothing, not even by rounding.
+        """
+        network, X = load_network(), np.asarray(self.X_fit_, dtype=np.float64)
+        weights = np.ones(len(X)) if self.sample_weight_ is None else self.sample_weight_
+        first, self._group = _distinct_rows(X, self.y_fit_)
+        totals = np.bincount(self._group, weights=weights)
+        self._share = weights / totals[self._group]
+        X, y, is_weighted = X[first], self.y_fit_[first], bool((totals != 1).any())
+        self._passes = []
+        for seed in self.seeds_:
+            rng = check_random_state(seed)
+            columns = rng.normal(size=(X.shape[1], COLUMN_SIZE)).astype(np.float32)
+            encode = self._encoder(rng)
+            rows = self._context_rows(y, rng)
+            scale = TableScale(X[rows], totals[rows], self._is_category)
+            context = network.read(
+                scale.features(X[rows]),
+                columns[scale.columns],
+                encode(y[rows], totals[rows]),
+                totals[rows] if is_weighted else None,
+            )
+            self._passes.append((rows, scale, context))
+
+    def _context_rows(self, y, rng) -> np.ndarray:
+        """Return the rows of a pass: all of them, or a stratified sample."""
+        n = len(y)
+        if n <= self.max_context:
+            return np.arange(n)
+        order = rng.permutation(n)
+        order = order[np.argsort(self._strata(y)[order], kind="stable")]
+        # Every so many rows of the order by strata, from a random start.
+        taken = np.floor((np.arange(self.max_context) + rng.uniform()) * n / self.max_context)
+        return np.sort(order[taken.astype(np.intp)])
+
+    def __saved_state__(self):
+        computed = ("_passes", "_group", "_share")
+        return {name: value for name, value in vars(self).items() if name not in computed}
+
+    def __restore__(self, state):
+        vars(self).update(state)
+        check_saved(self)
+        if hasattr(self, "X_fit_"):
+            self._read()
+
+    # --- queries ------------------------------------------------------------------------------
+
+    def _weights(self, X):
+        """Yield blocks of queries with the weights of all training rows and bandwidths."""
+        network, n_groups = load_network(), self._group.max() + 1
+        bytes_per_row = 8 * (3 * len(self._group) + 10 * X.shape[1])
+        for block in row_blocks(len(X), bytes_per_row, max_rows=1024):
+            queries = np.asarray(X[block], dtype=np.float64)
+            total = np.zeros((len(queries), n_groups))
+            log_bandwidth = np.zeros(len(queries))
+            for rows, scale, context in self._passes:
+                found, bandwidth = network.weigh(
+                    scale.features(queries), context, regression=not hasattr(self, "classes_")
+                )
+                total[:, rows] += found
+                log_bandwidth += bandwidth / len(self._passes)
+            total /= total.sum(axis=1, keepdims=True)
+            yield block, total[:, self._group] * self._share, log_bandwidth
+
+    def neighbors(self, X, n_neighbors=None):
+        """Return the training rows that make each prediction, with their weights.
+
+        Parameters
+        ----------
+        n_neighbors : int, default=None
+            How many rows of largest weight to return for each query; ``None`` returns all, since
+            every training row has a weight.
+
+        Returns
+        -------
+        weights : CSR matrix of shape (n_queries, n_samples)
+            Weight of each training row in the prediction; those of a query sum to one. Columns are
+            the training rows in the order of ``fit``, without those of sample weight 0; the
+            entries of a query are stored by falling weight.
+        """
+        X = query_rows(self, X, **_MISSING)
+        if n_neighbors is not None and n_neighbors < 1:
+            raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
+        rows, shares = [], []
+        for _, weights, _ in self._weights(X):
+            order = np.argsort(-weights, axis=1, kind="stable")[:, :n_neighbors]
+            rows.append(order)
+            shares.append(np.take_along_axis(weights, order, axis=1))
+        indices, data = np.concatenate(rows), np.concatenate(shares)
+        ends = np.arange(len(indices) + 1) * indices.shape[1]
+        return csr_matrix((data.ravel(), indices.ravel(), ends), shape=(len(X), len(self.X_fit_)))
+
+    def _sections(self, X, columns) -> list[ExplanationSection]:
+        found = self.neighbors(np.asarray(X, dtype=float))
+        rows, weights = found.indices[:_N_SHOWN], found.data
+        size = 1.0 / float((weights**2).sum())
+        table = [
+            (int(row), target, float(weight))
+            for row, weight, target in zip(rows, weights, self._targets(rows), strict=False)
+        ]
+        summary = (
+            f"The prediction is the weighted mean of {len(weights)} training rows, with the weight "
+            f"of {size:.3g} equal ones; those shown have {weights[:_N_SHOWN].sum():.0%} of the "
+            "weight. The weights come from a network trained on simulated tables."
+        )
+        values = {"n_neighbors": len(weights), "effective_sample_size": size}
+        head = ("training row", "target", "weight")
+        return [
+            ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
+        ]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _column_mask(columns: Any, n_features: int) -> np.ndarray:
+    """Return which columns are categorical, of indices or a mask."""
+    mask = np.zeros(n_features, dtype=bool)
+    if columns is None or not len(columns):
+        return mask
+    columns = np.asarray(columns)
+    is_mask = columns.dtype == bool
+    if columns.dtype.kind not in "biu" or (is_mask and columns.shape != (n_features,)):
+        raise ValueError(
+            f"categorical_features={columns.tolist()!r} must be indices of columns, or a mask with "
+            f"an entry for each of the {n_features} columns."
+        )
+    if not is_mask and not ((columns >= -n_features) & (columns < n_features)).all():
+        raise ValueError(
+            f"categorical_features={columns.tolist()!r} names columns that X with {n_features} "
+            "columns does not have."
+        )
+    mask[columns] = True
+    return mask
+
+
+def _distinct_rows(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first of equal rows with equal targets, sorted, and the group of every row."""
+    keys = np.column_stack([np.where(np.isnan(X), np.inf, X), y])
+    order = np.lexsort(keys.T[::-1])
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = np.cumsum(is_new) - 1
+    return order[is_new], group
+
+
+_SAVED = {"X_fit_": "n p gaps", "sample_weight_": "n", "_is_category": "p"}
+
+
+@saved(classes_="c labels", y_fit_="n <c", **_SAVED)
+@documented
+class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
+    r"""Classification by a weighted vote of training rows, with weights from a pretrained network.
+
+    The network was trained once, on millions of simulated tables, to predict queries from a
+    training table. ``fit`` trains nothing: it stores the table and computes what queries have to
+    know of it. The prediction is the vote of all training rows with the weights that the network
+    gives them (:meth:`neighbors`), and these rows explain it exactly. It is meant for tables of up
+    to about a thousand rows; there is nothing to tune.
+
+    Read more in the :doc:`user guide </guide/pretrained>`.
+
+    Attributes
+    ----------
+    y_fit_ : ndarray of shape (n_samples,)
+        Class codes of the training rows.
+
+    See Also
+    --------
+    PretrainedNeighborsRegressor : The same for regression.
+    vicinal.local.LocalClassifier : A model fitted around each query, with a given kernel.
+    vicinal.metric.NeuralNeighborsClassifier : Neighbours in coordinates learned from this table.
+
+    Notes
+    -----
+    With weights :math:`a_i(x)` of the n training rows, the probability of class c among K is
+    :math:`0.995 \sum_{i: y_i = c} a_i(x) + 0.005 / K`, the form in which the network was trained.
+    A sample weight of 2 is the row twice, exactly, and the order of training rows is irrelevant.
+    Class labels enter as random embeddings, so their order and number do not matter; above 64
+    classes some share an embedding within a pass. See [1]_, [2]_ and [3]_ for such networks.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal.pretrained import PretrainedNeighborsClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PretrainedNeighborsClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    >>> weights = model.neighbors(X[1:2], n_neighbors=3)
+    >>> weights.shape, len(weights.indices)
+    ((1, 75), 3)
+    """
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Store the training table and read it with the network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows; NaN where missing.
+        """
+        data = training_data(self, X, y, sample_weight, task="classification", **_MISSING)
+        self.classes_, self.y_fit_ = data.classes, data.y
+        self._store(data)
+        return self
+
+    def _encoder(self, rng):
+        """Return a function from class codes to embedding numbers, which are random."""
+        codes = rng.permutation(len(self.classes_)) % N_LABELS
+        numbers = rng.permutation(N_LABELS)[codes]
+        return lambda y, weights: numbers[y]
+
+    def _strata(self, y) -> np.ndarray:
+        return y
+
+    def _targets(self, rows) -> np.ndarray:
+        return self.classes_[self.y_fit_[rows]]
+
+    def predict_proba(self, X):
+        """Return the probability of every class: its share of the weights, and 0.5 % of uniform."""
+        X = query_rows(self, X, **_MISSING)
+        indicators = np.eye(len(self.classes_))[self.y_fit_]
+        proba = np.empty((len(X), len(self.classes_)), dtype=X.dtype)
+        for block, weights, _ in self._weights(X):
+            votes = weights @ indicators
+            proba[block] = (1 - UNIFORM_SHARE) * votes + UNIFORM_SHARE / votes.shape[1]
+        return proba
+
+    def predict(self, X):
+        """Return the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
+
+
+@saved(y_fit_="n", **_SAVED)
+@documented
+class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
+    r"""Regression by a weighted mean of training rows, with weights from a pretrained network.
+
+    The network was trained once, on millions of simulated tables, to predict queries from a
+    training table. ``fit`` trains nothing: it stores the table and computes what queries have to
+    know of it. The prediction is the mean of all training targets with the weights that the
+    network gives them (:meth:`neighbors`), and these rows explain it exactly. The same weights give
+    a predictive distribution (:meth:`predict_quantiles`). A mean of training targets does not
+    extrapolate: for smooth relations with little noise, take a local linear model.
+
+    Read more in the :doc:`user guide </guide/pretrained>`.
+
+    Attributes
+    ----------
+    y_fit_ : ndarray of shape (n_samples,)
+        Targets of the training rows.
+
+    See Also
+    --------
+    PretrainedNeighborsClassifier : The same for classification.
+    vicinal.local.LocalRegressor : Local linear regression with a given kernel.
+    vicinal.metric.GradientKernelRegressor : Kernel ridge for smooth targets.
+
+    Notes
+    -----
+    With weights :math:`a_i(x)` of the n training rows, the prediction is
+    :math:`\sum_i a_i(x) y_i`. The predictive distribution is the mixture of normal distributions
+    around the :math:`y_i` with these weights and one standard deviation :math:`h(x)`, which the
+    network predicts too. A sample weight of 2 is the row twice, exactly, and the order of the
+    training rows is irrelevant. See [1]_, [2]_ and [3]_ for such networks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.pretrained import PretrainedNeighborsRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (300, 5))
+    >>> y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=300)
+    >>> model = PretrainedNeighborsRegressor(random_state=0).fit(X[:200], y[:200])
+    >>> model.score(X[200:], y[200:]) > 0.7
+    True
+    >>> model.predict_quantiles(X[200:], [0.05, 0.95]).shape
+    (100, 2)
+    """
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Store the training table and read it with the network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows; NaN where missing.
+        """
+        data = training_data(self, X, y, sample_weight, task="regression", **_MISSING)
+        self.y_fit_ = np.array(data.y)
+        self._store(data)
+        return self
+
+    def _encoder(self, rng):
+        """Return a function from targets to their features."""
+        return lambda y, weights: target_features(_standardised(y, weights)[0], weights)
+
+    def _strata(self, y) -> np.ndarray:
+        return np.argsort(np.argsort(y)) * 10 // len(y)
+
+    def _targets(self, rows) -> np.ndarray:
+        return self.y_fit_[rows]
+
+    def predict(self, X):
+        """Return the weighted mean of the training targets."""
+        X = query_rows(self, X, **_MISSING)
+        predicted = np.empty(len(X), dtype=X.dtype)
+        for block, weights, _ in self._weights(X):
+            predicted[block] = weights @ self.y_fit_
+        return predicted
+
+    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
+        """Return quantiles of the predictive distribution.
+
+        Parameters
+        ----------
+        quantiles : array-like of float, default=(0.05, 0.5, 0.95)
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_quantiles)
+            The quantiles, by bisection to a millionth of the range of the targets.
+        """
+        X = query_rows(self, X, **_MISSING)
+        levels = np.asarray(quantiles, dtype=float)
+        if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"quantiles={quantiles!r} must be a list of numbers between 0 and 1.")
+        deviation = _standardised(self.y_fit_, self.sample_weight_)[1]
+        found = np.empty((len(X), len(levels)))
+        for block, shares, log_bandwidth in self._weights(X):
+            found[block] = _mixture_quantiles(
+                shares, self.y_fit_, deviation * np.exp(log_bandwidth), levels
+            )
+        return found.astype(X.dtype, copy=False)
+
+
+def _standardised(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Return standardised targets and their standard deviation."""
+    centred = y - np.average(y, weights=weights)
+    deviation = float(np.sqrt(np.average(centred**2, weights=weights)))
+    # Rounding of equal targets is no variation.
+    if deviation <= 1e-12 * np.abs(y).max():
+        return np.zeros_like(y), 0.0
+    return centred / deviation, deviation
+
+
+def _mixture_quantiles(weights, centres, scales, levels) -> np.ndarray:
+    """Return quantiles of mixtures of normal distributions with one scale each, by bisection."""
+    if not scales.any():
+        return np.full((len(weights), len(levels)), centres[0])
+    reach = 6 * scales[:, None]
+    low = np.repeat(centres.min() - reach, len(levels), axis=1)
+    high = np.repeat(centres.max() + reach, len(levels), axis=1)
+    for _ in range(24):
+        middle = 0.5 * (low + high)
+        for j, level in enumerate(levels):
+            z = (middle[:, j, None] - centres) / scales[:, None]
+            below = (weights * ndtr(z)).sum(axis=1) < level
+            low[below, j], high[~below, j] = middle[below, j], middle[~below, j]
+    return 0.5 * (low + high)
