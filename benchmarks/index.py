@@ -584,6 +584,7 @@ def markdown():
     rows = [
         (f"[{title}]({name}.md)", "; ".join(where(part) for part in parts_of if is_built(part)))
         for name, (title, parts_of) in PAGES.items()
+        if any(map(is_built, parts_of))
     ]
     parts += [
         "## All pages",
