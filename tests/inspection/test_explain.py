@@ -160,7 +160,7 @@ def test_regions_of_one_class_have_no_coefficients():
     region = model.restarts_[0].regions[0]
     region.coef_[:], region.intercept_[:] = 0.0, [-np.inf, 0.0, -np.inf]
     found = explain(model, row)
-    assert found["coefficients"].summary == "Region 0 held b only, and so always says it."
+    assert found["coefficients"].summary == "All training rows of region 0 are b."
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -508,7 +508,7 @@ def people():
 def test_encoded_columns_are_led_back_to_the_table(people):
     frame, _, model = people
     section = explain(model, frame.iloc[3:4])["coefficients"]
-    assert by_name(section, "made from") == {
+    assert by_name(section, "computed from") == {
         "job_cook": "job",
         "job_smith": "job",
         "job_kind_new": "job_kind",
@@ -560,7 +560,7 @@ def test_effects_are_shown_for_the_columns_of_the_table(people):
 def test_transformers_that_mix_columns_name_no_source():
     model = make_pipeline(StandardScaler(), PCA(2), LogisticRegression()).fit(X, TWO)
     found = explain(model, X[0])
-    assert column(found["coefficients"], "made from") == ["several columns"] * 2
+    assert column(found["coefficients"], "computed from") == ["several columns"] * 2
     assert found.row["x4"] == X[0, 4]
 
 
@@ -588,7 +588,7 @@ def test_columns_that_keep_their_names_but_are_mixed_have_no_source():
     model = make_pipeline(WhiteningTransformer(), LogisticRegression()).fit(X, TWO)
     section = explain(model, X[0])["coefficients"]
     # The triangular factor leaves the first column alone.
-    sources = by_name(section, "made from")
+    sources = by_name(section, "computed from")
     assert sources.pop("x0") == "x0"
     assert set(sources.values()) == {"several columns"}
 

@@ -175,7 +175,7 @@ def test_a_table_of_strings_and_missing_values():
 def test_a_model_that_predicts_nan_is_named():
     """GaussianNB predicts NaN for columns whose variance vanishes, and for rows far away."""
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=r"GaussianNB\(\) answers nan .* scale X first"):
+    with pytest.raises(ValueError, match=r"GaussianNB\(\) predicts nan .* Scale X first"):
         ConformalClassifier(GaussianNB()).fit(1e-300 * X, y)
     model = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y)
     for method in (model.predict_proba, model.predict, model.predict_set):

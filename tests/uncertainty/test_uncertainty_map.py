@@ -68,7 +68,7 @@ def test_searching_for_neighbours_equals_comparing_all_pairs(
     weights = rng.randint(0, 4, len(X)).astype(float)
     options = {"n_neighbors": n_neighbors, "bandwidth": bandwidth, "sample_weight": weights}
     searched = uncertainty_map(X, y, **options)
-    monkeypatch.setattr("vicinal.uncertainty._uncertainty_map._SEARCHED_PART", 0.0)
+    monkeypatch.setattr("vicinal.uncertainty._uncertainty_map._SEARCHED_SHARE", 0.0)
     assert_allclose(searched, uncertainty_map(X, y, **options), rtol=1e-9, atol=1e-12)
 
 

@@ -64,7 +64,7 @@ def _section(section: Any) -> dict[str, Any]:
     lengths = [0.0 if at is None else float(row[at]) for row in rows]
     longest = max(map(abs, lengths), default=0.0) or 1.0
     # An encoded column is named after its source already.
-    kept = [j for j, name in enumerate(section.columns) if name != "made from"]
+    kept = [j for j, name in enumerate(section.columns) if name != "computed from"]
     return {
         "key": section.key,
         "title": section.title,
