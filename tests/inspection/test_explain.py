@@ -115,7 +115,7 @@ def test_every_model_gives_reasons_in_every_form(model):
             plain(part.values),
         )
         assert plain(mine.rows) == plain([tuple(row[j] for j in kept) for row in part.rows])
-    with pytest.raises(ValueError, match=r"explain_row takes one row, got .* \(2, 5\)"):
+    with pytest.raises(ValueError, match=r"X has shape \(2, 5\), but explain_row takes one row"):
         model.explain_row(X[:2])
 
 
@@ -510,7 +510,7 @@ def people():
 def test_encoded_columns_are_led_back_to_the_table(people):
     frame, _, model = people
     section = explain(model, frame.iloc[3:4])["coefficients"]
-    assert by_name(section, "made from") == {
+    assert by_name(section, "computed from") == {
         "job_cook": "job",
         "job_smith": "job",
         "job_kind_new": "job_kind",
@@ -562,7 +562,7 @@ def test_effects_are_told_for_the_columns_of_the_table(people):
 def test_transformers_that_mix_columns_name_no_source():
     model = make_pipeline(StandardScaler(), PCA(2), LogisticRegression()).fit(X, TWO)
     found = explain(model, X[0])
-    assert column(found["coefficients"], "made from") == ["several columns"] * 2
+    assert column(found["coefficients"], "computed from") == ["several columns"] * 2
     assert found.row["x4"] == X[0, 4]
 
 
@@ -590,7 +590,7 @@ def test_columns_that_keep_their_names_but_are_mixed_have_no_source():
     model = make_pipeline(WhiteningTransformer(), LogisticRegression()).fit(X, TWO)
     section = explain(model, X[0])["coefficients"]
     # The triangular factor leaves the first column alone.
-    sources = by_name(section, "made from")
+    sources = by_name(section, "computed from")
     assert sources.pop("x0") == "x0"
     assert set(sources.values()) == {"several columns"}
 
