@@ -11,6 +11,7 @@ from tests.io.helpers import NAMES, X, difference, predictions, repacked, unpack
 
 from vicinal.io import ModelFileError, _attributes, load, save
 from vicinal.local import LocalClassifier, PrincipalSurface
+from vicinal.local._neighborhoods import ForestIndex
 from vicinal.neighbors import NeighborSearch
 
 
@@ -21,7 +22,9 @@ def forest(tmp_path_factory):
     return path, damages(path)
 
 
-@pytest.mark.parametrize("name", ["_leaf_rows", "_start", "_offsets", "_counts"])
+@pytest.mark.parametrize(
+    "name", sorted({*ForestIndex.__saved_shapes__} - {"X", "_totals", "out_of_bag"})
+)
 @pytest.mark.parametrize("kind", ["shorter", "negative", "of text"])
 def test_leaves_of_a_forest_that_lie_are_refused(forest, name, kind, tmp_path):
     """A compiled loop writes where they point."""

@@ -177,6 +177,9 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         X = query_rows(self, X, **_MISSING)
         if n_neighbors is not None and n_neighbors < 1:
             raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
+        return self._neighbors(X, n_neighbors)
+
+    def _neighbors(self, X, n_neighbors) -> csr_matrix:
         rows, shares = [], []
         for _, weights, _ in self._weights(X):
             order = np.argsort(-weights, axis=1, kind="stable")[:, :n_neighbors]
@@ -187,7 +190,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         return csr_matrix((data.ravel(), indices.ravel(), ends), shape=(len(X), len(self.X_fit_)))
 
     def _sections(self, X, columns) -> list[ExplanationSection]:
-        found = self.neighbors(np.asarray(X, dtype=float))
+        found = self._neighbors(np.asarray(X, dtype=float), None)
         rows, weights = found.indices[:_N_SHOWN], found.data
         size = 1.0 / float((weights**2).sum())
         table = [
