@@ -63,9 +63,9 @@
   // --- the prediction ---
   function showPrediction({ output, interval, labels, support }) {
     const bars = get("bars"); bars.replaceChildren();
-    get("prediction").textContent = show(data.classes ? data.classes[chosen(output)] : output[0]);
+    get("prediction").textContent = (data.target ? data.target + ": " : "") + show(data.classes ? data.classes[chosen(output)] : output[0]);
     (data.classes ?? []).forEach((name, k) => {
-      const bar = make("div", undefined, "chance"), track = make("div", undefined, "track"), fill = make("div", undefined, "fill");
+      const bar = make("div", undefined, "chance"), track = make("div", undefined, "track"), fill = make("div", undefined, "fill k" + data.colors[k]);
       fill.style.width = percent(output[k]).replace(" ", ""); track.append(fill);
       bar.append(make("span", show(name)), track, make("b", percent(output[k])));
       bars.append(bar);
