@@ -409,7 +409,7 @@ def explain_row(
     vicinal explain people.vicinal new.csv --row 3
     vicinal explain people.vicinal new.csv --row 3 --out why.html
     vicinal explain people.vicinal new.csv --row 3 --fixed age --to yes
-    vicinal explain prices.vicinal new.csv --row 3 --to ">=4000" --increase rooms
+    vicinal explain prices.vicinal new.csv --row 3 --to ">=4000" --increase area
     """
     from vicinal.cli import _commands
 

@@ -37,8 +37,8 @@ def outputs_of(model: Any) -> Callable[[Any], np.ndarray]:
 
 def prediction_limit(model: Any) -> int:
     """Return how many predictions contributions may need."""
-    parts = getattr(last_step(model), "estimators_", getattr(last_step(model), "members_", ()))
-    n_base_models = sum(getattr(part, "weight", 0.0) > 0.0 for part in np.ravel(parts))
+    parts = getattr(last_step(model), "estimators_", ())
+    n_base_models = sum(getattr(part, "weight", 0.0) > 0.0 for part in parts)
     if n_base_models < 2:
         return _MOST_PREDICTIONS
     return min(_MOST_PREDICTIONS, _MOST_BASE_PREDICTIONS // n_base_models)

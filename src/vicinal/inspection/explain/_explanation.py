@@ -28,7 +28,7 @@ _STYLE = (
 
 # Sections of any model in the order of their interest; those of a family follow, then base models.
 _ORDER = ("interval", "set", "columns", "neighbors", "anchors", "counterfactual", "novelty")
-_LAST = ("estimators", "base_models", "members")
+_LAST = ("base_models",)
 # Sections whose tables are long and seldom needed.
 FOLDED = ("neighbors", *_LAST)
 _FOLDED_ROWS = 3
