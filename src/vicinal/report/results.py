@@ -26,7 +26,8 @@ def prediction_part(
     }
     part["is_wrong"] = classes is not None and truth is not None and truth != part["prediction"]
     if proba is not None:
-        order = np.argsort(-np.asarray(proba), kind="stable")[:_MOST_CLASSES].tolist()
+        # The most probable classes, in the order of all classes: colours keep their side.
+        order = np.sort(np.argsort(-np.asarray(proba), kind="stable")[:_MOST_CLASSES]).tolist()
         part["shares"] = [
             {"label": str(classes[k]), "share": float(proba[k]), "code": k} for k in order
         ]
