@@ -93,9 +93,13 @@ class Constraints:
     def reached(self, predictions: np.ndarray, prediction: Any) -> np.ndarray:
         """Return which predictions are wanted."""
         if isinstance(self.target, tuple | list):
-            low, high = (np.inf * sign if end is None else end for end, sign in
-                         zip(self.target, (-1, 1), strict=True))  # fmt: skip
-            return (predictions >= low) & (predictions <= high)
+            low, high = self.target
+            hits = np.ones(len(predictions), dtype=bool)
+            if low is not None:
+                hits &= predictions >= low
+            if high is not None:
+                hits &= predictions <= high
+            return hits
         return predictions != prediction if self.target is None else predictions == self.target
 
     def wanted(self, prediction: Any) -> str:

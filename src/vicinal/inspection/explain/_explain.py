@@ -58,7 +58,7 @@ def explain(
     ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
     categories: Mapping[str, Sequence[Any]] | None = None,
     n_counterfactuals: int = 1,
-) -> Explanation | Explanations:
+) -> Any:
     """Explain the predictions of any fitted model.
 
     For one row: the prediction with its interval or label set, contributions of the columns

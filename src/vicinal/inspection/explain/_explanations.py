@@ -169,8 +169,9 @@ class Explanations:
             ``prediction``, and ``class`` for a classifier.
         """
         pandas = import_optional("pandas", needed_by="Explanations.to_frame", extra="frame")
-        is_many = self.classes is not None and len(self.classes) > 2 and label is None
-        codes = range(len(self.classes)) if is_many else [self.code_of(label)]  # type: ignore[arg-type]
+        codes = [self.code_of(label)]
+        if label is None and self.classes is not None and len(self.classes) > 2:
+            codes = list(range(len(self.classes)))
         n, p, _ = self.all_values.shape
         parts = []
         for code in codes:

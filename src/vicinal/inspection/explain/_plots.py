@@ -12,7 +12,7 @@ from vicinal.inspection.colors import DOWN, NEUTRAL, UP, class_color
 _MAX_COLUMNS = 10
 
 
-def new_axes(ax: Any, n_rows: int, width: float = 6.4) -> Any:
+def new_axes(ax: Any, n_rows: float, width: float = 6.4) -> Any:
     """Return the axes given, or those of a new figure for so many rows of text."""
     if ax is not None:
         return ax
