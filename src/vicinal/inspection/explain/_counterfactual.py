@@ -200,7 +200,7 @@ class _Search:
 
     def run(self) -> list[Found]:
         """Return counterfactuals, the preferred one first."""
-        self._try(self._seeds())
+        self._try(self._nearest())
         self._try(self._steepest())
         self._project()
         if not len(self.points):
@@ -227,11 +227,10 @@ class _Search:
             points[:, j] = np.where(np.isin(points[:, j], allowed), points[:, j], self.row[j])
         return np.where(self.free, points, self.row)
 
-    def _seeds(self) -> np.ndarray:
-        """Return the nearest background rows, and changes of single columns."""
+    def _nearest(self) -> np.ndarray:
+        """Return the nearest background rows, as far as they may be changed to."""
         rows = self._feasible(self.rows)
-        nearest = rows[np.argsort(self._lengths(rows), kind="stable")[:_NEIGHBORS]]
-        return np.vstack([nearest, self._singles(self.row)])
+        return rows[np.argsort(self._lengths(rows), kind="stable")[:_NEIGHBORS]]
 
     def _singles(self, start: np.ndarray) -> np.ndarray:
         """Return rows that differ from ``start`` in one column."""
@@ -250,11 +249,11 @@ class _Search:
         return self._feasible(np.vstack(found))
 
     def _steepest(self) -> np.ndarray:
-        """Return steps along the slopes of single columns, all of them and the steepest few."""
+        """Return changes of single columns, and steps along their slopes."""
         singles = self._singles(self.row)
         progress = self._progress(np.vstack([self.row, singles]))
         if progress is None:
-            return singles[:0]
+            return singles
         steps = np.where(self.codes.is_category, 0.0, self._steps(singles))
         column = np.abs(steps).argmax(axis=1)
         size = steps[np.arange(len(steps)), column]
@@ -265,7 +264,7 @@ class _Search:
                 slope[column[k]] = np.sign(size[k]) * ratio[k]
         order = np.argsort(-np.abs(slope), kind="stable")[: np.count_nonzero(slope)]
         lengths = np.geomspace(0.03, 10.0, 24)[:, None]
-        found = [singles[:0]]
+        found = [singles[np.argsort(-progress[1:], kind="stable")[: _NEIGHBORS // 3]]]
         for count in {1, 2, 3, 5, 10, len(order)} if len(order) else ():
             some = np.zeros(len(slope))
             some[order[:count]] = slope[order[:count]]
@@ -414,7 +413,7 @@ class _Search:
 
     def _shrink(self) -> None:
         """Move the best points towards the row as far as the prediction stays wanted."""
-        points = self._best()
+        points = self._best(_IMPROVED // 2)
         inner, outer = np.zeros(len(points)), np.ones(len(points))
         for n_steps in (16, 8, 8):
             shares = inner[:, None] + (outer - inner)[:, None] * np.arange(n_steps) / n_steps
