@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
@@ -169,14 +170,14 @@ def test_some_columns_must_not_change(loans):
     for i in range(4):
         row = frame.iloc[[i]]
         free = explain(model, row, background=frame)["counterfactual"]
-        held = explain(model, row, background=frame, immutable=["income", "job"])["counterfactual"]
+        held = explain(model, row, background=frame, fixed=["income", "job"])["counterfactual"]
         changed = {line[0] for line in held.rows}
         assert changed <= {"children", "age"}
         lengths = [part.values["counterfactual_distance"] for part in (free, held)]
         assert lengths[0] <= 1.25 * lengths[1] + 1e-9
-    with pytest.raises(ValueError, match=r"immutable names \['salary'\]"):
-        explain(model, row, background=frame, immutable=["salary"])
-    none = explain(model, row, background=frame, immutable=list(frame.columns))["counterfactual"]
+    with pytest.raises(ValueError, match=r"fixed names \['salary'\]"):
+        explain(model, row, background=frame, fixed=["salary"])
+    none = explain(model, row, background=frame, fixed=list(frame.columns))["counterfactual"]
     assert none.summary.startswith("No counterfactual was found")
 
 
@@ -190,7 +191,7 @@ def test_a_wanted_prediction_is_reached():
     for label in "abc":
         section = explain(model, X3[0], background=X3, target=label)["counterfactual"]
         if label == predicted:
-            assert section.summary == f"The prediction is {label} already."
+            assert section.summary == f"The prediction is already {label}."
             continue
         point = np.array([list(section.values["counterfactual"].values())])
         assert model.predict(point)[0] == section.values["label"] == label
@@ -220,3 +221,106 @@ def test_training_rows_are_shown_with_their_values(loans):
     assert best[0] == "income"
     for row in section.rows:
         assert row[2:-2] == tuple(rows.iloc[row[0]][best])
+
+
+# --- constraints ---
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_constraints_hold_on_random_queries(seed):
+    """Every counterfactual obeys random constraints and has the wanted prediction."""
+    rng = np.random.RandomState(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.randint(18, 80, 200),
+            "income": rng.lognormal(3, 0.6, 200),
+            "rooms": rng.randint(1, 8, 200),
+            "job": rng.choice(["cook", "smith", "baker"], 200),
+            "town": rng.choice(["Oslo", "Rome"], 200),
+        }
+    )
+    score = frame["age"] / 20 + np.log(frame["income"]) + (frame["job"] == "cook")
+    is_number = seed % 2 == 0
+    y = score if is_number else np.where(score > score.median(), "yes", "no")
+    forest = RandomForestRegressor if is_number else RandomForestClassifier
+    encoder = make_column_transformer((OneHotEncoder(), ["job", "town"]), remainder="passthrough")
+    model = make_pipeline(encoder, forest(10, random_state=0)).fit(frame, y)
+    n_found = 0
+    for i in range(16):
+        options = {
+            "fixed": ["rooms"] if rng.rand() < 0.5 else [],
+            "increase": ["income"] if rng.rand() < 0.5 else [],
+            "decrease": ["age"] if rng.rand() < 0.5 else [],
+            "ranges": {"age": (25, 60)} if rng.rand() < 0.5 else {},
+            "categories": {"job": ["baker"]} if rng.rand() < 0.5 else {},
+        }
+        target = (float(np.quantile(score, 0.7)), None) if is_number else None
+        row = frame.iloc[[i]]
+        found = explain(
+            model, row, background=frame[50:], target=target, n_counterfactuals=2, **options
+        )
+        values = found["counterfactual"].values
+        for point in [values.get("counterfactual"), *values.get("alternatives", [])]:
+            if point is None:
+                continue
+            n_found += 1
+            _check_constraints(row.iloc[0], point, options)
+            predicted = model.predict(pd.DataFrame([point]))[0]
+            assert predicted >= target[0] if is_number else predicted != found.prediction
+    assert n_found > 5
+
+
+def _check_constraints(row, point, options):
+    changed = {name for name in point if point[name] != row[name]}
+    assert changed
+    assert not changed & set(options["fixed"])
+    if options["increase"]:
+        assert point["income"] >= row["income"]
+    if options["decrease"]:
+        assert point["age"] <= row["age"]
+    if options["ranges"] and "age" in changed:
+        assert 25 <= point["age"] <= 60
+    if options["categories"] and "job" in changed:
+        assert point["job"] == "baker"
+    assert isinstance(point["age"], int)
+    assert isinstance(point["rooms"], int)
+
+
+def test_alternatives_change_other_columns():
+    model = LogisticRegression().fit(X, NAMES)
+    values = explain(model, X[0], background=X, n_counterfactuals=3)["counterfactual"].values
+    first, *others = [values["counterfactual"], *values["alternatives"]]
+    assert others
+    changed = {name for j, name in enumerate(first) if first[name] != X[0, j]}
+    for other in others:
+        mine = {name for j, name in enumerate(other) if other[name] != X[0, j]}
+        assert len(mine & changed) <= len(mine) / 2
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"ranges": {"x0": (3, 1)}}, r"ranges\['x0'\]=\(3, 1\) must be a pair"),
+        ({"ranges": {"z": (1, 3)}}, r"ranges names \['z'\]"),
+        ({"increase": ["z"]}, r"increase names \['z'\]"),
+        ({"n_counterfactuals": 0}, "must be at least 1"),
+        ({"target": "maybe"}, "must be one of the classes"),
+    ],
+)
+def test_wrong_constraints_are_errors(option, message):
+    model = LogisticRegression().fit(X, NAMES)
+    with pytest.raises(ValueError, match=message):
+        explain(model, X[0], background=X, **option)
+
+
+def test_a_regressor_needs_a_range():
+    model = LinearRegression().fit(X, LABELS)
+    assert "counterfactual" not in explain(model, X[0], background=X)
+    with pytest.raises(ValueError, match="must be a pair"):
+        explain(model, X[0], background=X, target=4.0)
+    here = model.predict(X[:1])[0]
+    section = explain(model, X[0], background=X, target=(here + 0.2, here + 0.3))["counterfactual"]
+    point = np.array([list(section.values["counterfactual"].values())])
+    assert here + 0.2 <= model.predict(point)[0] <= here + 0.3
+    section = explain(model, X[0], background=X, target=(None, here + 1))["counterfactual"]
+    assert section.summary.startswith("The prediction is already at most")

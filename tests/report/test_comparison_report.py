@@ -23,11 +23,26 @@ def report():
     return ComparisonReport(Comparison(entries, "accuracy", 2, 1234, 5), EVIL)
 
 
-def test_bars_are_ordered_and_end_at_the_best(report):
-    percents = [row["percent"] for row in report.as_dict()["leaderboard"]["rows"]]
-    assert percents[0] == pytest.approx(100.0)
-    assert 0 < percents[1] < 10
-    assert percents[2:] == [0, 0]
+def test_scores_are_dots_with_whole_intervals_on_one_axis(report):
+    board = report.as_dict()["leaderboard"]
+    best, other, *without = board["rows"]
+    assert 0 < other["at"] < best["at"] < 100
+    assert best["low"] >= 0
+    assert best["low"] + best["width"] <= 100  # nothing is cut off
+    assert best["at"] - best["low"] == pytest.approx(best["width"] / 2, abs=0.1)
+    assert other["width"] == 0  # one fold has no error
+    assert board["axis"]["ticks"]
+    assert not any(row["is_scored"] for row in without)
+
+
+def test_the_summary_names_the_best_model_and_its_gain(report):
+    gain = [ComparisonEntry("mean", np.array([0.5, 0.7]), 0.1, 0.1, folds=(0, 1))]
+    entries = [*report.comparison.entries[:1], *gain]
+    page = ComparisonReport(Comparison(entries, "accuracy", 2, 1234, 5), "t").as_dict()
+    facts = {item["name"]: item["text"] for item in page["summary"]}
+    assert facts["best model"] == "good"
+    assert facts["table"] == "1234 rows, 5 columns"
+    assert facts["gain over mean"] == "0.35 ± 0.1"
 
 
 def test_text_is_escaped(report):

@@ -341,3 +341,30 @@ def test_a_class_that_the_model_does_not_know_has_probability_zero(rng):
     held_out = held_out_predictions(model, X, predictions, np.arange(5))
     np.testing.assert_array_equal(held_out.predictions.proba[:5, 2], 0.0)
     np.testing.assert_array_equal(held_out.predictions.proba[5:, 2], 1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.123456, "0.1235"),
+        (1234, "1234"),
+        (12345, "12,345"),
+        (7.5e7, "75,000,000"),
+        (np.float64(0.5), "0.5"),
+        (float("nan"), ""),
+        (True, "True"),
+        ("word", "word"),
+    ],
+)
+def test_one_number_format_for_texts_and_pages(value, expected):
+    from vicinal._base._explanation import show
+    from vicinal.report._page import number
+
+    assert number(value) == expected
+    if expected:
+        assert show(value) == expected
+
+
+def test_ticks_of_large_numbers_are_short():
+    texts = [tick["text"] for tick in Axis([0, 1.2e8], "price").as_dict()["ticks"]]
+    assert texts == ["0", "50M", "100M"]

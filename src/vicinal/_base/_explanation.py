@@ -378,17 +378,19 @@ def plain(value: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """Return a value as text: four significant digits, large numbers in full, or "missing"."""
+    """Return a value as text: four digits, thousands separated, missing values named."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return "missing"
     if isinstance(value, tuple):
         return f"({', '.join(map(show, value))})"
-    if isinstance(value, bool) or not isinstance(value, float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if 1e4 <= abs(value) < 1e15:
-        return f"{value:.0f}"
+        return f"{value:,.0f}"
+    if isinstance(value, int):
+        return str(value)
     return f"{0.0 if abs(value) < 1e-12 else value:.4g}"
 
 

@@ -388,11 +388,33 @@ def explain_row(
     ] = None,
     fixed: Annotated[
         list[str] | None,
-        typer.Option(help="A column that the counterfactual leaves alone; repeatable."),
+        typer.Option(help="A column that the counterfactual must not change; repeatable."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="The class that the counterfactual shall have.")
+        str | None,
+        typer.Option(
+            help="Prediction of the counterfactual: a class, or for regression >=4000 or <=4000."
+        ),
     ] = None,
+    increase: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that the counterfactual may only increase; repeatable."),
+    ] = None,
+    decrease: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that the counterfactual may only decrease; repeatable."),
+    ] = None,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option("--range", help="Limits of a changed column, age=20:40; repeatable."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Categories of a changed column, job=cook,smith; repeatable."),
+    ] = None,
+    number: Annotated[
+        int, typer.Option("--counterfactuals", min=1, help="How many counterfactuals.")
+    ] = 1,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Skip the counterfactual and other comparisons with rows."),
@@ -402,13 +424,14 @@ def explain_row(
 ) -> None:
     """Explain the prediction for one row.
 
-    The model's own explanation comes at once. The counterfactual, and how each column contributes,
-    are found by comparison with other rows of the table, which may take longer.
+    Prints the prediction, contributions of the columns, similar training rows, the counterfactual
+    and novelty. Contributions and counterfactual are computed from other rows of the table.
 
     \b
     vicinal explain people.vicinal new.csv --row 3
     vicinal explain people.vicinal new.csv --row 3 --out why.html
     vicinal explain people.vicinal new.csv --row 3 --fixed age --to yes
+    vicinal explain prices.vicinal new.csv --row 3 --to ">=4000" --increase area
     """
     from vicinal.cli import _commands
 
@@ -417,8 +440,15 @@ def explain_row(
         table,
         row=row,
         out=out,
-        fixed=fixed or [],
         to=to,
+        change={
+            "fixed": fixed or [],
+            "increase": increase or [],
+            "decrease": decrease or [],
+            "ranges": limits or [],
+            "categories": allow or [],
+            "n_counterfactuals": number,
+        },
         quick=quick,
         delimiter=delimiter,
         as_json=as_json,

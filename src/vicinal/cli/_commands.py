@@ -173,19 +173,23 @@ def explain(
     *,
     row: int,
     out: Path | None,
-    fixed: list[str],
     to: str | None,
+    change: dict[str, Any],
     quick: bool,
     delimiter: str | None,
     as_json: bool,
 ) -> None:
-    """Explain one row."""
+    """Explain one row; ``change`` holds the options of the counterfactual."""
     from vicinal.inspection import explain as explain_row
+    from vicinal.io import info as read_info
     from vicinal.report import write_html
 
-    if quick and (fixed or to is not None):
+    is_searched = to is not None or change["n_counterfactuals"] > 1
+    is_searched |= any(change[name] for name in _CHANGE_OPTIONS)
+    if quick and is_searched:
         raise InputError(
-            "--quick skips the counterfactual, which --to and --fixed are about; leave out --quick"
+            "--quick skips the counterfactual, which --to, --fixed, --increase, --decrease, "
+            "--range, --allow and --counterfactuals are about; leave out --quick"
         )
     fitted = load_model(model)
     frame = read_table(table, delimiter)
@@ -196,32 +200,21 @@ def explain(
         if out.suffix not in (".html", ".json"):
             raise InputError(f"--out {str(out)!r} must end in .html or .json")
     rows = frame.select(known_columns(fitted, frame))
-    unknown = [name for name in fixed if name not in rows.columns]
-    if unknown:
-        raise InputError(f"--fixed {unknown[0]!r}: the model uses {quoted(rows.columns)}")
-    change: dict[str, Any] = {
-        "immutable": fixed,
-        "target": None if to is None else _label(fitted, to, "--to"),
-    }
-    # The rows that the short explanation compares with, where the model has some of its own.
+    options = _change_options(change, rows)
+    options["target"] = None if to is None else _wanted(fitted, to)
+    # Background rows of the model, else of the table.
     others = fitted.background(rows[row]) if hasattr(fitted, "background") else None
     if others is None:
         others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
-    if not len(others) and (fixed or to is not None):
-        raise InputError("--to and --fixed need other rows to compare with; the table has one")
+    if not len(others) and is_searched:
+        raise InputError("a counterfactual needs other rows to compare with; the table has one")
     fitted = _decided(fitted, model)
-    found = explain_row(fitted, rows[row])
-    is_last = quick or not len(others)
-    shown = found.text() if is_last else _known_already(found)
-    if not as_json:
-        print(shown, flush=True)
-    if not is_last:
-        # What compares with other rows takes longer, so the rest has been shown already.
-        found = explain_row(fitted, rows[row], background=others, **change)
-        if not as_json:
-            print(_not_yet_shown(found.text(), shown))
-    if as_json:
-        print(_as_json(found))
+    options["target_name"] = read_info(model).metadata.get("target")
+    if quick or not len(others):
+        found = explain_row(fitted, rows[row], target_name=options["target_name"])
+    else:
+        found = explain_row(fitted, rows[row], background=others, **options)
+    print(_as_json(found) if as_json else found.text(), flush=True)
     if out is not None:
         if out.suffix == ".html":
             write_html(found, out, title=f"Row {row} of {table.name}")
@@ -230,19 +223,66 @@ def explain(
         log(f"explanation: {out}")
 
 
-def _known_already(found: Any) -> str:
-    """Return the text up to training rows that will get values in the columns that matter."""
-    text = found.text()
-    for section in found.sections:
-        if section.cells is not None:
-            return text.partition(f"\n\n{section.title}\n")[0]
-    return text
+# Names of the options in Python and in the shell.
+_CHANGE_OPTIONS = {
+    "fixed": "--fixed",
+    "increase": "--increase",
+    "decrease": "--decrease",
+    "ranges": "--range",
+    "categories": "--allow",
+}
 
 
-def _not_yet_shown(text: str, shown: str) -> str:
-    """Return the sections of a text that were not shown, wherever they stand among the others."""
-    known = set(shown.split("\n\n"))
-    return "\n" + "\n\n".join(part for part in text.split("\n\n") if part not in known)
+def _change_options(change: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any]:
+    """Return the options of a counterfactual as `vicinal.inspection.explain` takes them."""
+    found = dict(change)
+    found["ranges"] = dict(_range(text) for text in change["ranges"])
+    found["categories"] = dict(_allowed(text, rows) for text in change["categories"])
+    for key, option in _CHANGE_OPTIONS.items():
+        unknown = [name for name in found[key] if name not in rows.columns]
+        if unknown:
+            raise InputError(f"{option} {unknown[0]!r}: the model uses {quoted(rows.columns)}")
+    return found
+
+
+def _range(text: str) -> tuple[str, tuple[float | None, float | None]]:
+    """Read limits such as age=20:40, age=20: or age=:40."""
+    name, equals, limits = text.rpartition("=")
+    low, colon, high = limits.partition(":")
+    try:
+        if not (equals and colon):
+            raise ValueError
+        return name, (float(low) if low else None, float(high) if high else None)
+    except ValueError:
+        raise InputError(f"--range {text!r} must read column=low:high, such as age=20:40") from None
+
+
+def _allowed(text: str, rows: pl.DataFrame) -> tuple[str, list[Any]]:
+    """Read categories such as job=cook,smith, in the type of the column."""
+    name, equals, values = text.partition("=")
+    if not equals or name not in rows.columns:
+        raise InputError(
+            f"--allow {text!r} must read column=category,category with one of "
+            f"{quoted(rows.columns)}"
+        )
+    wanted = values.split(",")
+    known = [value for value in rows[name].unique().to_list() if str(value) in wanted]
+    return name, known or wanted
+
+
+def _wanted(fitted: Any, text: str) -> Any:
+    """Return the class, or the range of values, that is written so."""
+    if hasattr(fitted, "classes_"):
+        return _label(fitted, text, "--to")
+    try:
+        value = float(text.lstrip("<>= "))
+        if text.startswith(">="):
+            return value, None
+        if text.startswith("<="):
+            return None, value
+    except ValueError:
+        pass
+    raise InputError(f"--to {text!r}: the model predicts numbers; give >=4000 or <=4000")
 
 
 def _label(fitted: Any, text: str, option: str) -> Any:
@@ -371,7 +411,9 @@ def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> No
     rows = frame.select(known_columns(fitted, frame))
     fitted = _decided(fitted, model)
     try:
-        page = ExplorerReport(fitted, rows, y, title=f"{model.stem} on {table.name}")
+        target = read_info(model).metadata.get("target")
+        title = f"{model.stem} on {table.name}"
+        page = ExplorerReport(fitted, rows, y, title=title, target=target)
         log(f"explorer: {page.write_html(out)}")
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from None

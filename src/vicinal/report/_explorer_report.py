@@ -182,6 +182,8 @@ class ExplorerReport(ExplorerPage):
         rows that the model was not fitted to.
     title : str, default="Explorer"
         Heading of the page.
+    target : str, default=None
+        Name of the target.
     coverage : float, default=0.9
         Probability that an interval or set of labels contains the target.
     random_state : int, RandomState instance or None, default=0

@@ -26,7 +26,7 @@ from vicinal.report._held_out import (
     row_errors,
     row_uncertainty,
 )
-from vicinal.report._page import Page
+from vicinal.report._page import Axis, Page, number, percent
 from vicinal.report._quality import (
     calibration,
     classification_facts,
@@ -36,6 +36,7 @@ from vicinal.report._quality import (
     regression_facts,
     residuals,
     thresholds,
+    wilson,
 )
 from vicinal.report._table import EncodedTable, flat_picture, profile, regions, segments
 from vicinal.report.results import (
@@ -175,7 +176,27 @@ class ModelReport(Page):
             "uncertain": self._uncertain(predictions, known, explained),
             **self._overview(predictions, known, explained),
         }
+        content["summary"] = self._summary(content, predictions, known)
         return content
+
+    def _summary(
+        self, content: dict[str, Any], predictions: OutOfFold, known: np.ndarray | None
+    ) -> list[dict[str, str]]:
+        """Return the main facts: target, rows, model, score and baseline, columns, warnings."""
+        found = [("model", content["model"])]
+        if known is not None:
+            name, value = next(iter(content["facts"].items()))
+            text = number(value)
+            if predictions.classes is not None:
+                low, high = wilson(value, len(known))
+                _, counts = np.unique(known, return_counts=True)
+                text = f"{percent(value)} ({percent(low)} to {percent(high)})"
+                found += [(name, text), ("most frequent class", percent(counts.max() / len(known)))]
+            else:
+                found.append((name, text))
+        n_rows, n_columns = np.shape(self.X)
+        size = f"{number(n_rows)} rows, {number(n_columns)} columns"
+        return _summary_items(content, size, found, content["notes"])
 
     # --- parts of the page ---
 
@@ -296,7 +317,11 @@ class ModelReport(Page):
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
         X_train = None if self.seen is None or background is None else rows_of(self.X, self.seen)
         found = explain(
-            self.model, rows_of(self.X, slice(row, row + 1)), background=background, X_train=X_train
+            self.model,
+            rows_of(self.X, slice(row, row + 1)),
+            background=background,
+            X_train=X_train,
+            target_name=self.target,
         )
         truth = None if self.y is None else plain(self.y[row])
         return explanation_part(found, row, truth, self.seen)
@@ -430,7 +455,28 @@ class ComparisonReport(Page):
             content["score"] = {"name": name, "value": self.comparison.sign * entry.mean}
             content["facts"] = {k: v for k, v in content["facts"].items() if k != name}
             content["model"] = entry.name
+        content["summary"] = self._summary(content)
         return content
+
+    def _summary(self, content: dict[str, Any]) -> list[dict[str, str]]:
+        """Return the main facts: target, rows, best model, gain over the baseline, columns."""
+        board = self.comparison
+        scored = [entry for entry in board.entries if len(entry.scores)]
+        if not scored:
+            return []
+        best, name = scored[0], self._metric()
+        error = f" ± {2 * _spread(best):.3g}" if _spread(best) else ""
+        found = [("best model", best.name), (name, f"{board.sign * best.mean:.4g}{error}")]
+        baseline = next((entry for entry in scored if entry.name in _BASELINES), None)
+        if baseline is not None and baseline is not best:
+            common = sorted(set(best.folds) & set(baseline.folds))
+            gains = [_score_of(best, k) - _score_of(baseline, k) for k in common]
+            text = f"{np.mean(gains):.4g}" if gains else ""
+            if len(gains) > 1:
+                text += f" ± {2 * np.std(gains, ddof=1) / len(gains) ** 0.5:.3g}"
+            found.append((f"gain over {baseline.name}", text))
+        size = f"{number(board.n_samples)} rows, {number(board.n_features)} columns"
+        return _summary_items(content, size, found, [board.warning] if board.warning else [])
 
     def _metric(self) -> str:
         return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
@@ -443,10 +489,14 @@ class ComparisonReport(Page):
     def _leaderboard(self) -> dict[str, Any]:
         board = self.comparison
         scored = [entry for entry in board.entries if len(entry.scores)]
-        best = max((entry.mean for entry in scored), default=1.0)
-        worst = min((entry.mean for entry in scored), default=0.0)
-        # The bars start a little below the worst model, so that close scores can be distinguished.
-        floor = worst - 0.05 * (best - worst or 1.0)
+        ends = [board.sign * entry.mean + k * _spread(entry) for entry in scored for k in (-2, 2)]
+        margin = 0.03 * (max(ends, default=1.0) - min(ends, default=0.0))
+        axis = Axis(
+            [],
+            self._metric(),
+            low=min(ends, default=0.0) - margin,
+            high=max(ends, default=1.0) + margin,
+        )
         return {
             "metric": self._metric(),
             "direction": "higher" if board.sign > 0 else "lower",
@@ -454,17 +504,50 @@ class ComparisonReport(Page):
             "n_samples": board.n_samples,
             "n_features": board.n_features,
             "warning": board.warning,
+            "axis": axis.as_dict(),
             "rows": [
-                _leaderboard_row(rank, entry, floor, best, board)
+                _leaderboard_row(rank, entry, axis, board)
                 for rank, entry in zip(board.ranks, board.entries, strict=True)
             ],
         }
 
 
-def _leaderboard_row(rank, entry, floor, best, board) -> dict[str, Any]:
-    span = (best - floor) or 1.0
+# Names of the constant models of `compare`.
+_BASELINES = ("most frequent class", "mean")
+
+
+def _score_of(entry, fold: int) -> float:
+    return float(entry.scores[entry.folds.index(fold)])
+
+
+def _summary_items(
+    content: dict[str, Any], size: str, found: list[tuple[str, str]], warnings: list[str]
+) -> list[dict[str, str]]:
+    """Return the items of the summary; empty ones are skipped."""
+    n_classes = len(content.get("classes", ()))
+    kind = f"{n_classes} classes" if n_classes else "regression"
+    target = content.get("target")
+    importance = content.get("importance") or {"rows": []}
+    main = [row["name"] for row in importance["rows"] if row["is_clear"]][:3]
+    warnings = warnings + [part["title"].lower() for part in content.get("findings", ())]
+    items = [
+        ("target", f"{target} ({kind})" if target else ""),
+        ("table", size),
+        *found,
+        ("most important columns", ", ".join(main)),
+        ("warnings", "; ".join(warnings)),
+    ]
+    return [{"name": name, "text": text} for name, text in items if text]
+
+
+def _spread(entry) -> float:
+    return 0.0 if math.isnan(entry.standard_error) else entry.standard_error
+
+
+def _leaderboard_row(rank, entry, axis, board) -> dict[str, Any]:
     scored = len(entry.scores) > 0
-    spread = 0.0 if math.isnan(entry.standard_error) else entry.standard_error
+    score, spread = board.sign * entry.mean, _spread(entry)
+    low, at, high = axis.at([score - 2 * spread, score, score + 2 * spread] if scored else [0] * 3)
     return {
         "rank": rank,
         "name": entry.name,
@@ -472,12 +555,13 @@ def _leaderboard_row(rank, entry, floor, best, board) -> dict[str, Any]:
         "note": entry.note,
         "is_scored": scored,
         "n_folds": len(entry.scores),
-        "score": board.sign * entry.mean,
+        "score": score,
         "standard_error": spread,
         "fit_seconds": entry.fit_seconds,
         "predict_seconds": entry.predict_seconds,
-        "percent": 100.0 * (entry.mean - floor) / span if scored else 0.0,
-        "spread": min(100.0, 100.0 * spread / span),
+        "at": round(100.0 * at, 2),
+        "low": round(100.0 * low, 2),
+        "width": round(100.0 * (high - low), 2),
     }
 
 

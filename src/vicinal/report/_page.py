@@ -12,6 +12,8 @@ import numpy as np
 
 import vicinal
 from vicinal._base import import_optional, write_whole
+from vicinal._base._explanation import show
+from vicinal.inspection.colors import N_COLORS, class_color, color_index
 
 
 class Page(abc.ABC):
@@ -68,8 +70,17 @@ def render(content: dict[str, Any], template: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "percent": percent, "seconds": seconds}
-    environment.globals["share_axis"] = share_axis
+    environment.filters |= {
+        "number": number,
+        "percent": percent,
+        "seconds": seconds,
+        "color": color_index,
+    }
+    environment.globals |= {
+        "share_axis": share_axis,
+        "class_color": class_color,
+        "n_colors": N_COLORS,
+    }
     return environment.get_template(template).render(
         **{**_EMPTY, **content}, version=vicinal.__version__
     )
@@ -77,20 +88,22 @@ def render(content: dict[str, Any], template: str) -> str:
 
 # Parts that a page may lack.
 _EMPTY: dict[str, Any] = dict.fromkeys(
-    "leaderboard model score confusion calibration ranking thresholds residuals coverage "
+    "leaderboard model score summary confusion calibration ranking thresholds residuals coverage "
     "importance effects segments map regions uncertain profile".split()
-) | {"explanations": [], "findings": [], "facts": {}, "notes": [], "classes": [], "task": ""}
+) | {
+    "explanations": [],
+    "findings": [],
+    "facts": {},
+    "notes": [],
+    "classes": [],
+    "task": "",
+    "target": "",
+}
 
 
 def number(value: Any) -> str:
-    """Return a number with four figures, large ones in full; anything else as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if math.isnan(value):
-        return ""
-    if 10_000 <= abs(value) < 1e15:
-        return f"{value:,.0f}"
-    return str(value) if isinstance(value, int) else f"{value:.4g}"
+    """Return a value as explanations show it; a missing number is empty."""
+    return "" if isinstance(value, float) and math.isnan(value) else show(value)
 
 
 def percent(share: float) -> str:
@@ -166,7 +179,10 @@ def _round_step(width: float) -> float:
 def _tick(value: float, step: float) -> str:
     if abs(value) < step / 1000:
         return "0"
-    if abs(value) >= 1e6 or step < 1e-4:
+    for size, unit in ((1e9, "B"), (1e6, "M")):
+        if size <= abs(value) < 1e3 * size:
+            return f"{value / size:.4g}{unit}"
+    if abs(value) >= 1e12 or step < 1e-4:
         return f"{value:.3g}"
     decimals = max(0, 1 - math.floor(math.log10(step) + 1e-9)) if step < 10 else 0
     text = f"{value:,.{decimals}f}"

@@ -236,7 +236,7 @@ def residuals(y: np.ndarray, prediction: np.ndarray, rows: np.ndarray) -> dict[s
     both = Axis(np.concatenate([y, prediction]), "predicted")
     true = Axis([], "true", low=both.low, high=both.high)
     reach = float(np.quantile(np.abs(off), 0.995)) or 1.0
-    error = Axis([], "true less predicted", low=-reach, high=reach)
+    error = Axis([], "true minus predicted", low=-reach, high=reach)
     counts, edges = np.histogram(
         np.clip(off, -reach, reach), bins=_ERROR_BARS, range=(-reach, reach)
     )

@@ -9,6 +9,7 @@ from vicinal._base._compat import num_samples
 from vicinal._base._explanation import plain
 from vicinal._base._tables import column_names, column_values, sampled_rows
 from vicinal._base._wrappers import split_threshold
+from vicinal.inspection.colors import color_index
 from vicinal.report._held_out import check_labels
 from vicinal.report._page import Page
 
@@ -65,6 +66,8 @@ class ExplorerPage(Page):
         Their target.
     title : str
         Heading of the page.
+    target : str or None
+        Name of the target.
     coverage : float
         Probability that an interval or set of labels contains the target.
     random_state : int, RandomState instance or None
@@ -81,11 +84,12 @@ class ExplorerPage(Page):
         y: Any = None,
         *,
         title: str = "Explorer",
+        target: str | None = None,
         coverage: float = 0.9,
         random_state: Any = 0,
     ) -> None:
         self.model, self.rule = split_threshold(model)
-        self.table, self.title = table, title
+        self.table, self.title, self.target = table, title, target
         self.y = None if y is None else np.asarray(y)
         self.coverage, self.random_state = coverage, random_state
 
@@ -103,7 +107,9 @@ class ExplorerPage(Page):
         classes = getattr(self.model, "classes_", None)
         data = {
             "name": self.model_name(),
+            "target": self.target,
             "classes": None if classes is None else [plain(label) for label in classes],
+            "colors": [] if classes is None else [color_index(k) for k in range(len(classes))],
             "controls": [column.control for column in columns],
             "numbers": kept,
             "rows": [[column.cell(i) for column in columns] for i in kept],

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from vicinal._base._explanation import ExplanationSection, is_number, plain
-from vicinal.inspection.results import Explanation
-from vicinal.report._page import Page, render
+from vicinal.inspection.colors import color_index
+from vicinal.inspection.results import FOLDED, Explanation
+from vicinal.report._page import Axis, Page, render
 
 _MOST_CLASSES = 4
 _MOST_ROWS = 12
@@ -25,7 +26,8 @@ def prediction_part(
     }
     part["is_wrong"] = classes is not None and truth is not None and truth != part["prediction"]
     if proba is not None:
-        order = np.argsort(-np.asarray(proba), kind="stable")[:_MOST_CLASSES].tolist()
+        # The most probable classes, in the order of all classes: colours keep their side.
+        order = np.sort(np.argsort(-np.asarray(proba), kind="stable")[:_MOST_CLASSES]).tolist()
         part["shares"] = [
             {"label": str(classes[k]), "share": float(proba[k]), "code": k} for k in order
         ]
@@ -44,8 +46,9 @@ def explanation_part(
         classes, proba = list(found.probabilities), list(found.probabilities.values())
     return prediction_part(row, truth, found.prediction, classes, proba) | {
         "headline": found.headline(),
+        "waterfall": _waterfall(found),
         "values": [{"name": str(name), "value": plain(value)} for name, value in found.row.items()],
-        "sections": [_section(_numbered(section, seen)) for section in found.sections],
+        "sections": [_section(_numbered(section, seen), found) for section in found.sections],
     }
 
 
@@ -57,7 +60,49 @@ def _numbered(section: ExplanationSection, seen: Any) -> ExplanationSection:
     return replace(section, columns=("row", *section.columns[1:]), rows=rows)
 
 
-def _section(section: Any) -> dict[str, Any]:
+def _bar_classes(found: Explanation) -> tuple[str, str]:
+    """Return the style of bars towards the prediction, and away from it."""
+    if found.probabilities is None:
+        return "up", "down"
+    classes = list(found.probabilities)
+    code = classes.index(found.prediction)
+    other = f"k{color_index(1 - code)}" if len(classes) == 2 else "neutral"
+    return f"k{color_index(code)}", other
+
+
+def _waterfall(found: Explanation) -> dict[str, Any] | None:
+    """Return the steps from the baseline to the prediction, in percent of the width."""
+    steps = found.waterfall(_MOST_ROWS)
+    if not steps:
+        return None
+    axis = Axis([end for step in steps for end in (step["start"], step["end"])], "")
+    colors = _bar_classes(found)
+
+    def position(value: float) -> dict[str, Any]:
+        return {"at": round(100.0 * axis.at([value])[0], 2), "value": value}
+
+    parts = []
+    for step in steps:
+        low, high = axis.at(sorted((step["start"], step["end"])))
+        width = round(100.0 * (high - low), 2)
+        color = colors[step["part"] < 0]
+        parts.append(step | {"left": round(100.0 * low, 2), "width": width, "color": color})
+    baseline, prediction = position(steps[0]["start"]), position(steps[-1]["end"])
+    name = found.output_name()
+    return {"steps": parts, "baseline": baseline, "prediction": prediction, "name": name}
+
+
+def _dots(section: ExplanationSection, found: Explanation) -> list[dict[str, Any]]:
+    """Return the targets of the nearest training rows as codes of classes."""
+    if found.probabilities is None or "target_counts" not in section.values:
+        return []
+    classes, at = list(found.probabilities), section.columns.index("target")
+    targets = [row[at] for row in section.rows[: section.values["nearest"]]]
+    known = [(classes.index(target), target) for target in targets if target in classes]
+    return [{"code": code, "label": str(target)} for code, target in sorted(known)]
+
+
+def _section(section: Any, found: Explanation) -> dict[str, Any]:
     """Return a section of an explanation with its bars scaled to the longest."""
     rows = section.rows[:_MOST_ROWS]
     at = None if section.bars is None else section.columns.index(section.bars)
@@ -76,6 +121,9 @@ def _section(section: Any) -> dict[str, Any]:
             for row, length in zip(rows, lengths, strict=True)
         ],
         "has_bars": at is not None,
+        "is_folded": section.key in FOLDED,
+        "dots": _dots(section, found) if section.key == "neighbors" else [],
+        "bar_classes": _bar_classes(found) if section.key == "coefficients" else ("up", "down"),
         "is_signed": any(length < 0 for length in lengths),
         "n_more": max(0, len(section.rows) - len(rows)),
     }

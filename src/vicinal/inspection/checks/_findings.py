@@ -93,11 +93,7 @@ def text_table(table: Mapping[str, Any], limit: int) -> list[str]:
 
 def _cells(table: Mapping[str, Any], limit: int) -> list[list[str]]:
     columns = [list(column[:limit]) for column in table.values()]
-    return [[_show(value) for value in row] for row in zip(*columns, strict=True)]
-
-
-def _show(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+    return [[show(value) for value in row] for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)

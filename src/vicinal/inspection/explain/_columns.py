@@ -14,25 +14,23 @@ from vicinal._base._explanation import RowColumns, is_number, values_of
 from vicinal._base._tables import column_names, is_missing
 
 
-def one_row(X_row: Any, model: Any) -> Any:
-    """Return a table of one row from a row of any kind: frame, series, mapping, vector, matrix.
+def as_table(X: Any, model: Any) -> Any:
+    """Return rows as a table: a frame, series, mapping, vector or matrix.
 
     A model that was fitted on a frame gets a frame.
     """
-    if isinstance(X_row, Mapping):
+    if isinstance(X, Mapping):
         pandas = import_optional("pandas", needed_by="explain with a mapping", extra="frame")
-        return pandas.DataFrame([dict(X_row)])
-    if hasattr(X_row, "to_frame") and getattr(X_row, "ndim", 2) == 1 and hasattr(X_row, "index"):
-        return X_row.to_frame().T.infer_objects()
-    if hasattr(X_row, "columns") or sparse.issparse(X_row):
-        table = X_row
+        return pandas.DataFrame([dict(X)])
+    if hasattr(X, "to_frame") and getattr(X, "ndim", 2) == 1 and hasattr(X, "index"):
+        return X.to_frame().T.infer_objects()
+    if hasattr(X, "columns") or sparse.issparse(X):
+        table = X
     else:
-        table = np.asarray(X_row)
+        table = np.asarray(X)
         table = table[None, :] if table.ndim == 1 else table
-    if len(table.shape) != 2 or table.shape[0] != 1:
-        raise ValueError(
-            f"explain takes one row, got an array of shape {tuple(table.shape)}; pass X[i:i + 1]."
-        )
+    if len(table.shape) != 2 or not table.shape[0]:
+        raise ValueError(f"X has the shape {tuple(table.shape)}; pass a table of at least one row.")
     names = getattr(model, "feature_names_in_", None)
     if names is not None and len(names) == table.shape[1] and isinstance(table, np.ndarray):
         pandas = import_optional(

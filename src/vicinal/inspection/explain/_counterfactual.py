@@ -1,221 +1,498 @@
-"""Distance of a row to the decision surface, and its counterfactual."""
+"""Counterfactuals: the nearest rows with another prediction, under constraints."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show
+from vicinal._base._parallel import check_stopped
 from vicinal._base._tables import column_values, spread_rows
 from vicinal._base._wrappers import split_threshold
 from vicinal.inspection.explain._columns import MixedRows, set_columns
 from vicinal.surface import DecisionSurface
 
-# Background rows between which points of the surface are looked for.
+# Background rows between which points of the surface are searched.
 _MOST_ROWS = 400
 _SURFACE_POINTS = 60
 # Columns of more categories are names, dates or free text, which are not changed.
 _MOST_CATEGORIES = 20
-# The change may be so much longer than the shortest if fewer columns change then.
+# The distance may be larger by this share if fewer columns change then.
 _SPARSITY = 0.25
-# How far to go, as multiples of the way to the surface; whole numbers may need the long ones.
+# Rows per step of the search: background rows, values of single columns, rows that are improved.
+_NEIGHBORS, _SINGLES, _IMPROVED = 150, 300, 8
+_FEW_COLUMNS = 10
+# Steps beyond the exact distance of the decision surface.
 _LENGTHS = 1.0 + np.concatenate([[1e-6, 1e-4], np.geomspace(1e-3, _SPARSITY, 8)])
-_LONGER = np.array([1.5, 2.0, 3.0])
-_FEW_COLUMNS = 12
-# Rows of the background that are tried as they are.
-_NEIGHBORS = 50
 
 
-class Change(NamedTuple):
-    """A counterfactual: the point, its prediction, its distance and that of the surface."""
+@dataclass(frozen=True)
+class Constraints:
+    """What a counterfactual may change.
+
+    Attributes
+    ----------
+    target : object
+        Wanted class, or for regression the pair (low, high) of the wanted range, ``None`` for an
+        open end. ``None`` means any other class.
+    fixed, increase, decrease : sequence of str
+        Columns that must not change, that may only increase, and that may only decrease.
+    ranges : mapping of str to (low, high)
+        Limits of changed numbers, ``None`` for an open end.
+    categories : mapping of str to sequence
+        Categories that a column may take.
+    n_counterfactuals : int
+        How many alternatives, which change different columns.
+    """
+
+    target: Any = None
+    fixed: Sequence[str] = ()
+    increase: Sequence[str] = ()
+    decrease: Sequence[str] = ()
+    ranges: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    n_counterfactuals: int = 1
+
+    def check(self, model: Any, names: list[str]) -> None:
+        """Raise an error for unknown columns, classes and empty ranges."""
+        for option in ("fixed", "increase", "decrease", "ranges", "categories"):
+            unknown = [name for name in getattr(self, option) if name not in names]
+            if unknown:
+                raise ValueError(f"{option} names {unknown}, but the columns are {names}.")
+        for name, limits in self.ranges.items():
+            is_pair = np.shape(limits) == (2,)
+            if not is_pair or (None not in limits and limits[0] > limits[1]):
+                raise ValueError(f"ranges[{name!r}]={limits!r} must be a pair (low, high).")
+        if self.n_counterfactuals < 1:
+            raise ValueError(f"n_counterfactuals={self.n_counterfactuals!r} must be at least 1.")
+        if self.target is None:
+            return
+        if is_classifier(model):
+            known = np.asarray(model.classes_).tolist()
+            if self.target not in known:
+                raise ValueError(
+                    f"target={self.target!r} must be one of the classes of the model, {known}."
+                )
+        elif np.shape(self.target) != (2,) or all(end is None for end in self.target):
+            raise ValueError(
+                f"target={self.target!r} must be a pair (low, high) for regression, such as "
+                "(4000, None) for at least 4000."
+            )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything differs from the defaults."""
+        return self != Constraints()
+
+    def reached(self, predictions: np.ndarray, prediction: Any) -> np.ndarray:
+        """Return which predictions are wanted."""
+        if isinstance(self.target, tuple | list):
+            low, high = self.target
+            hits = np.ones(len(predictions), dtype=bool)
+            if low is not None:
+                hits &= predictions >= low
+            if high is not None:
+                hits &= predictions <= high
+            return hits
+        return predictions != prediction if self.target is None else predictions == self.target
+
+    def wanted(self, prediction: Any) -> str:
+        """Return the wanted prediction as text."""
+        if not isinstance(self.target, tuple | list):
+            return (
+                f"another class than {show(prediction)}"
+                if self.target is None
+                else show(self.target)
+            )
+        low, high = self.target
+        if high is None:
+            return f"at least {show(low)}"
+        return f"at most {show(high)}" if low is None else f"{show(low)} to {show(high)}"
+
+
+class Found(NamedTuple):
+    """A counterfactual: the point, its prediction and its distance."""
 
     point: np.ndarray
-    label: Any
+    prediction: Any
     length: float
-    distance: float
 
 
 def counterfactual_section(
-    model: Any,
-    table: Any,
-    names: list[str],
-    prediction: Any,
-    background: Any,
-    *,
-    immutable: Sequence[str] = (),
-    target: Any = None,
+    model: Any, table: Any, names: list[str], prediction: Any, background: Any, given: Constraints
 ) -> ExplanationSection | None:
-    """Return distance and counterfactual of a classifier; ``None`` without complete other rows.
+    """Return the counterfactuals of a row; ``None`` without complete other rows.
 
-    Distances are in standard deviations of the background; a change of a category counts as one.
-    Whole numbers stay whole, categories are seen ones, and numbers stay between those of the
-    background wherever a change within them is found.
+    Distances are in standard deviations of the background; another category counts as one. Integers
+    stay integers, categories are known ones, and numbers stay in the range of the background unless
+    ``given`` has another one.
     """
-    if target is not None and target == prediction:
-        return _no_change(f"The prediction is {show(target)} already.")
+    if given.target is not None and given.reached(np.array([prediction]), prediction)[0]:
+        return _not_found(f"The prediction is already {given.wanted(prediction)}.")
     if not num_samples(background):
         return None
     codes = RowCodes(table, background)
     if not len(codes.rows):
         return None
-    rows = np.vstack([codes.rows, codes.row])
-    spread = rows.std(axis=0)
-    free = ~(codes.is_text | codes.is_fixed | np.isin(names, list(immutable)))
-    inner = model if codes.is_plain else CodedModel(model, codes)
-    # Scores do not lead to a surface at another threshold, and their differences take long where
-    # many local models predict every point.
-    by_labels = split_threshold(model)[1] is not None or hasattr(last_step(model), "encoders_")
-    search = _Search(inner, codes, rows, np.where(spread > 0.0, spread, 1.0), free)
-    change = search.counterfactual(prediction, target, by_labels) if free.any() else None
-    if change is None:
-        wanted = f"another prediction than {show(prediction)}" if target is None else show(target)
-        return _no_change(f"No counterfactual was found with {wanted}.")
-    is_exact = target is None and bool(free.all()) and not codes.is_category.any()
-    return _section(codes, names, spread, change, is_exact)
+    search = _Search(model, codes, names, prediction, given)
+    found = search.run() if search.free.any() else []
+    if not found:
+        return _not_found(f"No counterfactual was found with {given.wanted(prediction)}.")
+    return _section(codes, names, search, found, prediction)
 
 
-def _no_change(summary: str) -> ExplanationSection:
+def _not_found(summary: str) -> ExplanationSection:
     values = {"found": False, "distance": None}
     return ExplanationSection("counterfactual", "Counterfactual", summary, values=values)
 
 
 class _Search:
-    """Search for the counterfactual of one row, in codes of its table."""
+    """Search for counterfactuals of one row, in codes of its table, by batches of predictions."""
 
-    def __init__(self, model, codes, rows, unit, free) -> None:
-        self.model, self.row, self.rows = model, codes.row, rows
-        self.unit, self.free = unit, free
-        self.is_category = codes.is_category
-        self.is_whole = codes.is_whole
+    def __init__(
+        self, model: Any, codes: "RowCodes", names: list[str], prediction: Any, given: Constraints
+    ) -> None:
+        self.model = model if codes.is_plain else CodedModel(model, codes)
+        self.codes, self.row, self.rows = codes, codes.row, codes.rows
+        self.prediction, self.given = prediction, given
+        everything = np.vstack([codes.rows, codes.row])
+        self.spread = everything.std(axis=0)
+        self.unit = np.where(self.spread > 0.0, self.spread, 1.0)
+        self.free = ~(codes.is_text | codes.is_fixed | np.isin(names, list(given.fixed)))
+        self.low, self.high = everything.min(axis=0), everything.max(axis=0)
+        self.allowed: dict[int, np.ndarray] = {}
+        for j, name in enumerate(names):
+            self._constrain(j, name)
+        self.points = np.empty((0, len(names)))
+        self.predictions = np.empty(0, dtype=object)
+        self.distance: float | None = None
 
-    def counterfactual(self, prediction: Any, target: Any, by_labels: bool) -> Change | None:
-        """Find the surface, and beyond it a feasible row whose prediction differs."""
+    def _constrain(self, j: int, name: str) -> None:
+        given = self.given
+        if j in self.codes.first:
+            allowed = np.arange(len(self.codes.first[j]))
+            if name in given.categories:
+                known = [self.codes.decoded(j, code) for code in allowed]
+                allowed = np.array([k for k, v in enumerate(known) if v in given.categories[name]])
+            self.allowed[j] = allowed.astype(float)
+            return
+        if name in given.ranges:
+            low, high = given.ranges[name]
+            self.low[j] = -np.inf if low is None else low
+            self.high[j] = np.inf if high is None else high
+            both = self.low[j], self.high[j]
+            self.low[j] = self.rows[:, j].min() if np.isinf(both[0]) else both[0]
+            self.high[j] = self.rows[:, j].max() if np.isinf(both[1]) else both[1]
+        if name in given.increase:
+            self.low[j] = max(self.low[j], self.row[j])
+        if name in given.decrease:
+            self.high[j] = min(self.high[j], self.row[j])
+        if self.codes.is_whole[j]:
+            self.low[j], self.high[j] = np.ceil(self.low[j]), np.floor(self.high[j])
+        if self.low[j] > self.high[j]:
+            self.free[j] = False
+
+    def run(self) -> list[Found]:
+        """Return counterfactuals, the preferred one first."""
+        self._try(self._nearest())
+        self._try(self._steepest())
+        self._project()
+        if not len(self.points):
+            self._ascend()
+        if not len(self.points):
+            return []
+        self._try(self._prefixes(self._best()))
+        self._shrink()
+        for _ in range(2):
+            self._try(self._undone(self._best(_IMPROVED // 4)))
+            self._try(self._reductions(self._best(_IMPROVED // 4)))
+            self._shrink()
+        return self._selected()
+
+    # --- candidates ---
+
+    def _feasible(self, points: np.ndarray) -> np.ndarray:
+        """Return points with every constraint applied; unchanged cells stay as they are."""
+        numbers = np.clip(points, self.low, self.high)
+        whole = self.codes.is_whole
+        numbers = np.where(whole, np.round(numbers), numbers)
+        points = np.where(points == self.row, self.row, numbers)
+        for j, allowed in self.allowed.items():
+            points[:, j] = np.where(np.isin(points[:, j], allowed), points[:, j], self.row[j])
+        return np.where(self.free, points, self.row)
+
+    def _nearest(self) -> np.ndarray:
+        """Return the nearest background rows, as far as they may be changed to."""
+        rows = self._feasible(self.rows)
+        return rows[np.argsort(self._lengths(rows), kind="stable")[:_NEIGHBORS]]
+
+    def _singles(self, start: np.ndarray) -> np.ndarray:
+        """Return rows that differ from ``start`` in one column."""
+        columns = np.flatnonzero(self.free)
+        n_values = max(2, min(12, _SINGLES // len(columns)))
+        found = []
+        for j in columns.tolist():
+            values = self.allowed.get(j)
+            if values is None:
+                shares = np.linspace(0.0, 1.0, n_values)
+                inside = np.clip(np.quantile(self.rows[:, j], shares), self.low[j], self.high[j])
+                values = np.unique([*inside, self.low[j], self.high[j]])
+            points = np.repeat(start[None], len(values), axis=0)
+            points[:, j] = values
+            found.append(points)
+        return self._feasible(np.vstack(found))
+
+    def _steepest(self) -> np.ndarray:
+        """Return changes of single columns, and steps along their slopes."""
+        singles = self._singles(self.row)
+        progress = self._progress(np.vstack([self.row, singles]))
+        if progress is None:
+            return singles
+        steps = np.where(self.codes.is_category, 0.0, self._steps(singles))
+        column = np.abs(steps).argmax(axis=1)
+        size = steps[np.arange(len(steps)), column]
+        slope = np.zeros(len(self.row))
+        ratio = (progress[1:] - progress[0]) / np.where(size == 0.0, np.inf, np.abs(size))
+        for k in np.argsort(ratio, kind="stable"):  # the largest slope of a column comes last
+            if ratio[k] > 0.0:
+                slope[column[k]] = np.sign(size[k]) * ratio[k]
+        order = np.argsort(-np.abs(slope), kind="stable")[: np.count_nonzero(slope)]
+        lengths = np.geomspace(0.03, 10.0, 24)[:, None]
+        found = [singles[np.argsort(-progress[1:], kind="stable")[: _NEIGHBORS // 3]]]
+        for count in {1, 2, 3, 5, 10, len(order)} if len(order) else ():
+            some = np.zeros(len(slope))
+            some[order[:count]] = slope[order[:count]]
+            found.append(self.row + lengths * some / np.linalg.norm(some) * self.unit)
+        return self._feasible(np.vstack(found))
+
+    def _ascend(self) -> None:
+        """Change one column after another towards the wanted prediction until it is reached."""
+        start = self.row
+        for _ in range(_FEW_COLUMNS):
+            points = self._singles(start)
+            if self._try(points):
+                return
+            progress = self._progress(points)
+            if progress is None:
+                return
+            start = points[int(progress.argmax())]
+
+    def _progress(self, points: np.ndarray) -> np.ndarray | None:
+        """Return how near predictions are to the wanted one; ``None`` without probabilities."""
+        if isinstance(self.given.target, tuple | list):
+            values = np.asarray(self.model.predict(points), dtype=float)
+            low, high = self.given.target
+            below = np.maximum(0.0, low - values) if low is not None else 0.0
+            return -(below + (np.maximum(0.0, values - high) if high is not None else 0.0))
+        if not hasattr(self.model, "predict_proba"):
+            return None
+        proba = np.clip(np.asarray(self.model.predict_proba(points)), 1e-9, 1.0 - 1e-9)
+        classes = np.asarray(self.model.classes_).tolist()
+        target = self.given.target
+        share = proba[:, classes.index(self.prediction if target is None else target)]
+        odds = np.log(share) - np.log1p(-share)
+        return -odds if target is None else odds
+
+    def _project(self) -> None:
+        """Add the projection on the decision surface, of a model with scores and no constraint.
+
+        Scores do not lead to a surface at another threshold.
+        """
+        last = last_step(self.codes_model)
+        has_scores = hasattr(last, "decision_function") and not split_threshold(self.codes_model)[1]
+        if not has_scores or self.given.is_given or not self.free.all() or self.allowed:
+            return
         with warnings.catch_warnings():
-            # The caller reports that every row has the same prediction.
+            # The section reports that every row has the same prediction.
             warnings.simplefilter("ignore", UserWarning)
             surface = DecisionSurface(
                 self.model,
-                oracle="labels" if self.is_category.any() or by_labels else "auto",
                 metric="standardized",
                 n_surface_points=_SURFACE_POINTS,
                 random_state=0,
-            ).fit(self.rows)
-            goal, distance = self._goal(surface, target)
-        if goal is None:
-            return None
-        tried = np.vstack([self._candidates(goal), self._neighbors()])
-        low, high = self.rows.min(axis=0), self.rows.max(axis=0)
-        for points in (np.clip(tried, low, high), tried):
-            points = self._whole(points)
-            labels = np.asarray(self.model.predict(points))
-            hits = labels != prediction if target is None else labels == target
-            if hits.any():
-                return self._shortest(points[hits], labels[hits], distance)
-        return None
-
-    def _goal(self, surface: DecisionSurface, target: Any) -> tuple[np.ndarray | None, float]:
-        """Return a point with another prediction, and the distance of the surface."""
-        if target is None and self.free.all() and not self.is_category.any():
+            ).fit(np.vstack([self.rows, self.row]))
             found = surface.orthogonal_projection(self.row[None])
-            distance = float(found.distances[0])
-            return (found.points[0] if np.isfinite(distance) else None), distance
-        found = surface.counterfactual(
-            self.row[None],
-            target=target,
-            categorical=np.flatnonzero(self.is_category),
-            immutable=np.flatnonzero(~self.free),
-            sparsity=_SPARSITY,
-        )
-        return (found.points[0] if found.found[0] else None), float(found.distances[0])
+        if np.isfinite(found.distances[0]):
+            self.distance = float(found.distances[0])
+            steps = self._along(found.points[0])
+            if not self._try(self._feasible(steps)):
+                self._try(np.where(self.codes.is_whole, np.round(steps), steps))
 
-    def _candidates(self, goal: np.ndarray) -> np.ndarray:
-        """Return steps along the largest 1, 2, ... parts of the way, and along all of it.
+    @property
+    def codes_model(self) -> Any:
+        """The model of tables behind the codes."""
+        return self.model.model if isinstance(self.model, CodedModel) else self.model
 
-        All are tried at once, since one call for many rows costs little more than one for one.
-        """
-        changed = self.is_category & (goal != self.row)
-        way = np.where(self.is_category, changed, (goal - self.row) / self.unit)
+    def _along(self, goal: np.ndarray) -> np.ndarray:
+        """Return steps along the largest 1, 2, ... parts of the way to a point, and all of it."""
+        way = (goal - self.row) / self.unit
         order = np.argsort(-np.abs(way), kind="stable")
-        counts = [*range(1, min(len(way), _FEW_COLUMNS) + 1), len(way)]
-        lengths = np.concatenate([_LENGTHS, _LONGER]) if self.is_whole.any() else _LENGTHS
-        # A row right on the surface steps over it.
-        reach = max(float(np.linalg.norm(way)), 1e-6)
+        reach = max(float(np.linalg.norm(way)), 1e-6)  # a row on the surface steps over it
         points = []
-        for count in counts:
-            some = np.zeros(len(way), dtype=bool)
-            some[order[:count]] = True
-            numbers = np.where(some & ~self.is_category, way, 0.0)
-            rest = max(reach**2 - float((some & changed).sum()), 1e-12) ** 0.5
-            size = float(np.linalg.norm(numbers))
-            numbers = numbers * (rest / size) if size > 0.0 else numbers
-            steps = self.row + lengths[:, None] * numbers * self.unit
-            points.append(np.where(some & self.is_category, goal, steps))
+        for count in [*range(1, min(len(way), _FEW_COLUMNS) + 1), len(way)]:
+            some = np.zeros(len(way))
+            some[order[:count]] = way[order[:count]]
+            size = float(np.linalg.norm(some))
+            some = some * (reach / size) if size > 0.0 else some
+            points.append(self.row + _LENGTHS[:, None] * some * self.unit)
         return np.vstack(points)
 
-    def _neighbors(self) -> np.ndarray:
-        """Return the nearest rows, with the columns that must not change as they are."""
-        rows = np.where(self.free, self.rows, self.row)
-        return rows[np.argsort(self._lengths(rows), kind="stable")[:_NEIGHBORS]]
+    # --- improvement ---
+
+    def _try(self, points: np.ndarray) -> bool:
+        """Predict points, store those with a wanted prediction; return whether there is one."""
+        check_stopped()
+        points = np.unique(points[(points != self.row).any(axis=1)], axis=0)
+        if not len(points):
+            return False
+        predictions = np.asarray(self.model.predict(points))
+        hits = self.given.reached(predictions, self.prediction)
+        self.points = np.vstack([self.points, points[hits]])
+        self.predictions = np.append(self.predictions, predictions[hits].astype(object))
+        return bool(hits.any())
+
+    def _best(self, n: int = _IMPROVED) -> np.ndarray:
+        """Return the shortest of the stored points, and the shortest of those with few changes."""
+        lengths, counts = self._lengths(self.points), (self.points != self.row).sum(axis=1)
+        shortest = np.argsort(lengths, kind="stable")[:n]
+        sparsest = np.lexsort((lengths, counts))[:n]
+        return self.points[np.union1d(shortest, sparsest)]
+
+    def _steps(self, points: np.ndarray) -> np.ndarray:
+        """Return the change of each column, in standard deviations; 1 for another category."""
+        changed = points != self.row
+        return np.where(self.codes.is_category, changed, (points - self.row) / self.unit)
+
+    def _prefixes(self, points: np.ndarray) -> np.ndarray:
+        """Return points with only the largest 1, 2, ... changes."""
+        order = np.argsort(-np.abs(self._steps(points)), axis=1, kind="stable")
+        rank = np.argsort(order, axis=1)
+        counts = np.arange(1, min(points.shape[1], _FEW_COLUMNS) + 1)
+        some = rank[:, None, :] < counts[None, :, None]
+        return np.where(some, points[:, None], self.row).reshape(-1, points.shape[1])
+
+    def _undone(self, points: np.ndarray) -> np.ndarray:
+        """Return points with changes undone, those first that matter least for their size."""
+        found = []
+        for point in points:
+            changed = np.flatnonzero(point != self.row)
+            if len(changed) < 2:
+                continue
+            singles = np.repeat(point[None], len(changed), axis=0)
+            singles[np.arange(len(changed)), changed] = self.row[changed]
+            progress = self._progress(np.vstack([point, singles]))
+            if progress is None:
+                predictions = np.asarray(self.model.predict(np.vstack([point, singles])))
+                progress = self.given.reached(predictions, self.prediction).astype(float)
+            loss = (progress[0] - progress[1:]) / self._steps(point[None])[0, changed] ** 2
+            undone = np.tri(len(changed) - 1, len(changed), dtype=bool)
+            several = np.repeat(point[None], len(changed) - 1, axis=0)
+            columns = changed[np.argsort(loss, kind="stable")]
+            several[:, columns] = np.where(undone, self.row[columns], several[:, columns])
+            found.append(several)
+        return np.vstack(found) if found else points[:0]
+
+    def _reductions(self, points: np.ndarray) -> np.ndarray:
+        """Return points with one of the largest changes reduced or undone."""
+        order = np.argsort(-np.abs(self._steps(points)), axis=1, kind="stable")[:, :_FEW_COLUMNS]
+        found = []
+        for point, columns in zip(points, order, strict=True):
+            for j in columns[point[columns] != self.row[columns]].tolist():
+                shares = [0.0] if self.codes.is_category[j] else [0.0, 0.5, 0.8]
+                for share in shares:
+                    other = point.copy()
+                    other[j] = self.row[j] + share * (point[j] - self.row[j])
+                    found.append(other)
+        return self._feasible(np.array(found)) if found else np.empty((0, points.shape[1]))
+
+    def _shrink(self) -> None:
+        """Move the best points towards the row as far as the prediction stays wanted."""
+        points = self._best(_IMPROVED // 2)
+        inner, outer = np.zeros(len(points)), np.ones(len(points))
+        for n_steps in (16, 8, 8):
+            shares = inner[:, None] + (outer - inner)[:, None] * np.arange(n_steps) / n_steps
+            numbers = self.row + shares[:, :, None] * (points - self.row)[:, None]
+            tried = np.where(self.codes.is_category, points[:, None], numbers)
+            flat = self._feasible(tried.reshape(-1, points.shape[1]))
+            predictions = np.asarray(self.model.predict(flat))
+            hits = self.given.reached(predictions, self.prediction)
+            hits &= (flat != self.row).any(axis=1)
+            self.points = np.vstack([self.points, flat[hits]])
+            self.predictions = np.append(self.predictions, predictions[hits].astype(object))
+            grid = hits.reshape(len(points), n_steps)
+            first = np.where(grid.any(axis=1), grid.argmax(axis=1), n_steps)
+            width = (outer - inner) / n_steps
+            outer = inner + width * first
+            inner = np.maximum(inner, outer - width)
 
     def _lengths(self, points: np.ndarray) -> np.ndarray:
-        moved = points != self.row
-        step = np.where(self.is_category, moved, (points - self.row) / self.unit)
-        return np.linalg.norm(step, axis=1)
+        return np.linalg.norm(self._steps(points), axis=1)
 
-    def _whole(self, points: np.ndarray) -> np.ndarray:
-        """Make whole what is whole in all rows: to the nearest, and away from the row's own."""
-        if not self.is_whole.any():
-            return points
-        away = np.where(points > self.row, np.ceil(points - 1e-9), np.floor(points + 1e-9))
-        rounded = [np.where(self.is_whole, way, points) for way in (np.round(points), away)]
-        return np.unique(np.vstack(rounded), axis=0)
-
-    def _shortest(self, points: np.ndarray, labels: np.ndarray, distance: float) -> Change:
-        """Return the point of fewest changes among those not much longer than the shortest."""
-        moved, lengths = points != self.row, self._lengths(points)
-        near = np.flatnonzero(lengths <= (1.0 + _SPARSITY) * lengths.min())
-        best = int(near[np.lexsort((lengths[near], moved[near].sum(axis=1)))[0]])
-        return Change(points[best], labels[best], float(lengths[best]), distance)
+    def _selected(self) -> list[Found]:
+        """Return the shortest point, preferring few changes, and alternatives in other columns."""
+        changed, lengths = self.points != self.row, self._lengths(self.points)
+        counts = changed.sum(axis=1)
+        near = lengths <= (1.0 + _SPARSITY) * lengths.min()
+        order = [int(np.lexsort((lengths, counts, ~near))[0])]
+        for at in np.argsort(lengths * (1.0 + 0.1 * counts), kind="stable").tolist():
+            if len(order) == self.given.n_counterfactuals:
+                break
+            shared = [(changed[at] & changed[k]).sum() for k in order]
+            adds_nothing = any((changed[k] <= changed[at]).all() for k in order)
+            if not adds_nothing and max(shared) <= 0.5 * counts[at]:
+                order.append(at)
+        return [Found(self.points[k], self.predictions[k], float(lengths[k])) for k in order]
 
 
 def _section(
-    codes: "RowCodes", names: list[str], spread: np.ndarray, change: Change, is_exact: bool
+    codes: "RowCodes", names: list[str], search: _Search, found: list[Found], prediction: Any
 ) -> ExplanationSection:
-    row, table = codes.row, []
-    for j in np.flatnonzero(change.point != row).tolist():
-        before, after = codes.decoded(j, row[j]), codes.decoded(j, change.point[j])
-        step = (change.point[j] - row[j]) / max(spread[j], 1e-300)
-        table.append((names[j], before, after, 1.0 if codes.is_category[j] else float(step)))
-    table.sort(key=lambda line: -abs(line[3]))
-    changes = "this change" if len(table) == 1 else "these changes"
-    if is_exact:
-        summary = (
-            f"The decision surface is {show(abs(change.distance))} standard deviations away. "
-            f"With {changes}, {show(change.length)} away, the prediction is {show(change.label)}."
-        )
-    else:
-        summary = (
-            f"With {changes} the prediction is {show(change.label)}; the distance is "
-            f"{show(change.length)} standard deviations"
-        )
-        summary += " (another category counts as one)." if codes.is_category.any() else "."
+    tables = [_changes(codes, names, search.spread, one.point) for one in found]
+    best = found[0]
+    changes = "this change" if len(tables[0]) == 1 else "these changes"
+    summary = (
+        f"With {changes} the prediction is {show(best.prediction)} instead of {show(prediction)}; "
+        f"the distance is {show(best.length)} standard deviations"
+    )
+    summary += " (another category counts as one)." if codes.is_category.any() else "."
+    if search.distance is not None:
+        summary += f" The decision surface is {show(abs(search.distance))} away."
+    for one, table in zip(found[1:], tables[1:], strict=True):
+        parts = ", ".join(f"{name} {show(old)} → {show(new)}" for name, old, new, _ in table[:5])
+        parts += f" and {len(table) - 5} more" if len(table) > 5 else ""
+        summary += f" Alternative ({show(one.prediction)}, distance {show(one.length)}): {parts}."
     values = {
         "found": True,
-        "distance": change.distance,
+        "distance": best.length if search.distance is None else search.distance,
         "unit": "standard deviations",
-        "label": change.label,
-        "counterfactual": {name: codes.decoded(j, change.point[j]) for j, name in enumerate(names)},
-        "counterfactual_distance": change.length,
+        "label": best.prediction,
+        "counterfactual": _decoded(codes, names, best.point),
+        "counterfactual_distance": best.length,
+        "alternatives": [_decoded(codes, names, one.point) for one in found[1:]],
     }
     head = ("column", "value", "becomes", "deviations")
     return ExplanationSection(
-        "counterfactual", "Counterfactual", summary, head, table, "deviations", values
+        "counterfactual", "Counterfactual", summary, head, tables[0], "deviations", values
     )
+
+
+def _changes(codes: "RowCodes", names: list[str], spread: np.ndarray, point: np.ndarray) -> list:
+    row, table = codes.row, []
+    for j in np.flatnonzero(point != row).tolist():
+        before, after = codes.decoded(j, row[j]), codes.decoded(j, point[j])
+        step = (point[j] - row[j]) / max(spread[j], 1e-300)
+        table.append((names[j], before, after, 1.0 if codes.is_category[j] else float(step)))
+    return sorted(table, key=lambda line: -abs(line[3]))
+
+
+def _decoded(codes: "RowCodes", names: list[str], point: np.ndarray) -> dict[str, Any]:
+    return {name: codes.decoded(j, point[j]) for j, name in enumerate(names)}
 
 
 class RowCodes:

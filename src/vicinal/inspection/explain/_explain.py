@@ -1,6 +1,7 @@
 """Explain one prediction of any fitted model."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,38 +25,49 @@ from vicinal._base._explanation import (
 from vicinal._base._tables import column_values, is_missing
 from vicinal._base._wrappers import split_steps, split_threshold
 from vicinal._conformal import StandardizedRows, Typicality
-from vicinal.inspection.explain._columns import columns_behind, names_of, one_row
+from vicinal.inspection.explain._columns import as_table, columns_behind, names_of
 from vicinal.inspection.explain._contributions import column_section
-from vicinal.inspection.explain._counterfactual import counterfactual_section
+from vicinal.inspection.explain._counterfactual import Constraints, counterfactual_section
 from vicinal.inspection.explain._explanation import Explanation
+from vicinal.inspection.explain._explanations import Explanations
 from vicinal.table import TableEncoder
 
 # Columns up to which a model's own background rows are used: cost grows with the columns.
 _MOST_COLUMNS = 100
 # Rows with a smaller typicality than this are novel.
 _UNUSUAL = 0.05
+# Training rows that the chart of similar rows counts.
+_NEAREST = 12
 # Columns whose values are shown for training rows.
 _VALUE_COLUMNS = 3
 
 
 def explain(
     model: Any,
-    X_row: Any,
+    X: Any,
     *,
     feature_names: Sequence[str] | None = None,
+    target_name: str | None = None,
     background: Any = None,
     X_train: Any = None,
-    immutable: Sequence[str] = (),
+    coverage: float = 0.9,
     target: Any = None,
-) -> Explanation:
-    """Explain the prediction of any fitted model for one row.
+    fixed: Sequence[str] = (),
+    increase: Sequence[str] = (),
+    decrease: Sequence[str] = (),
+    ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
+    categories: Mapping[str, Sequence[Any]] | None = None,
+    n_counterfactuals: int = 1,
+) -> Any:
+    """Explain the predictions of any fitted model.
 
-    Any model has contributions of the columns (Shapley values), a counterfactual and novelty.
-    Models of this library add sections: the region and its coefficients (`vicinal.partition`),
-    the neighbours with their weights and the local coefficients (`vicinal.local`), responsibilities
-    and metric (`vicinal.uncertainty`), votes of the subspaces (`vicinal.subspace`), base models and
-    their weights (`vicinal.ensemble`, `vicinal.auto`). Behind a pipeline the columns keep the names
-    of the table.
+    For one row: the prediction with its interval or label set, contributions of the columns
+    (Shapley values), similar training rows, a counterfactual and novelty. Models of this library
+    add sections: the region and its coefficients (`vicinal.partition`), local coefficients
+    (`vicinal.local`), responsibilities and metric (`vicinal.uncertainty`), votes of the subspaces
+    (`vicinal.subspace`), base models and their weights (`vicinal.ensemble`, `vicinal.auto`). Behind
+    a pipeline the columns keep the names of the table. For several rows: contributions of the
+    columns.
 
     Parameters
     ----------
@@ -63,51 +75,67 @@ def explain(
         Fitted classifier or regressor, or a pipeline that ends in one; behind scikit-learn's
         ``FixedThresholdClassifier`` or ``TunedThresholdClassifierCV`` prediction and counterfactual
         use the threshold.
-    X_row : array-like, frame, series or mapping
-        One row in the format of the training table.
+    X : array-like, frame, series or mapping
+        One row or several rows in the format of the training table.
     feature_names : sequence of str, default=None
         Names of the columns; ``None`` takes those of the frame or of the model.
+    target_name : str, default=None
+        Name of the target, for texts and plots.
     background : array-like or frame of shape (n_rows, n_features), default=None
         Rows like those of the training set, which contributions and counterfactual are computed
         from. Models of `vicinal.auto` have background rows of their own, up to 100 columns; with
-        them the counterfactual is searched only if ``background``, ``immutable`` or ``target`` is
-        given, because it takes seconds.
+        them the counterfactual is searched only if ``background`` or an option of counterfactuals
+        is given.
     X_train : array-like or frame of shape (n_samples, n_features), default=None
         The training table in its order: neighbours are shown with their values in the most
         important columns. It is the background if no other is given. Models of `vicinal.auto` store
         their rows and do not need it.
-    immutable : sequence of str, default=()
-        Columns that the counterfactual must not change.
+    coverage : float, default=0.9
+        Probability that the prediction interval or set contains the true value; models that store
+        held-out predictions have one.
     target : object, default=None
-        Prediction that the counterfactual must have; ``None`` means any other class.
+        Prediction that the counterfactual must have: a class, where ``None`` means any other one;
+        for regression a pair (low, high) with ``None`` for an open end, such as ``(4000, None)``
+        for at least 4000. A regressor has no counterfactual without it.
+    fixed, increase, decrease : sequence of str, default=()
+        Columns that the counterfactual must not change, may only increase, or may only decrease.
+    ranges : mapping of str to (low, high), default=None
+        Limits of numbers that the counterfactual changes, ``None`` for an open end; the default is
+        the range of the background.
+    categories : mapping of str to sequence, default=None
+        Categories that the counterfactual may use; the default is those of the background.
+    n_counterfactuals : int, default=1
+        Largest number of counterfactuals; alternatives change other columns.
 
     Returns
     -------
-    Explanation
-        ``prediction``, ``probabilities`` (by class), ``row`` and ``sections``.
-        ``explanation["columns"]`` is one section, with ``summary``, ``columns``, ``rows`` and
-        ``values``. ``print`` shows all as text; ``text()``, ``to_dict()`` and ``to_html()`` return
-        them, ``plot()`` shows one section as bars.
+    Explanation or Explanations
+        Of one row: ``prediction``, ``probabilities`` (by class), ``interval`` or ``labels``,
+        ``row`` and ``sections``. ``explanation["columns"]`` is one section, with ``summary``,
+        ``columns``, ``rows`` and ``values``. ``print`` shows all as text; ``text()``,
+        ``to_dict()`` and ``to_html()`` return them; ``plot()`` shows the columns as a waterfall.
+
+        Of several rows: ``all_values`` and ``all_baselines``, ``to_frame()``, ``to_shap()``,
+        ``plot.waterfall(row)``, ``plot.beeswarm()``, ``plot.importance()`` and
+        ``plot.dependence(column)``; ``explanations[i]`` is the explanation of one row.
 
     See Also
     --------
-    vicinal.report.write_html : Write the explanation as a page.
+    vicinal.report.write_html : Write the explanation of a row as a page.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from vicinal import SpacePartitioningClassifier
     >>> from vicinal.inspection import explain
-    >>> data = load_breast_cancer()
-    >>> names = data.target_names[data.target]
+    >>> data = load_breast_cancer(as_frame=True)
     >>> model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0)
-    >>> explanation = explain(
-    ...     model.fit(data.data, names), data.data[0], feature_names=data.feature_names
-    ... )
-    >>> explanation["region"].values["n_regions"]
-    2
-    >>> explanation["coefficients"].columns
-    ('column', 'value', 'coefficient', 'contribution')
+    >>> model = model.fit(data.data, data.target_names[data.target])
+    >>> explanation = explain(model, data.data[:1], background=data.data, target_name="tumour")
+    >>> [section.key for section in explanation.sections]
+    ['columns', 'counterfactual', 'novelty', 'region', 'coefficients']
+    >>> explain(model, data.data[:5], background=data.data).to_frame().shape
+    (150, 7)
     """
     check_is_fitted(model)
     if not hasattr(model, "predict"):
@@ -115,13 +143,51 @@ def explain(
             f"{type(model).__name__} has no predict, so there is no prediction to explain; pass a "
             "classifier or regressor, or a pipeline that ends in one."
         )
-    table = one_row(X_row, model)
+    table = as_table(X, model)
     names = names_of(table, feature_names, model)
-    if unknown := [name for name in immutable if name not in names]:
-        raise ValueError(f"immutable names {unknown}, but the columns are {names}.")
-    if target is not None and target not in getattr(model, "classes_", ()):
-        known = np.asarray(getattr(model, "classes_", [])).tolist()
-        raise ValueError(f"target={target!r} must be one of the classes of the model, {known}.")
+    given = Constraints(
+        target, fixed, increase, decrease, ranges or {}, categories or {}, n_counterfactuals
+    )
+    given.check(model, names)
+    options: dict[str, Any] = {"target_name": target_name, "coverage": coverage}
+    if num_samples(table) == 1:
+        return _explanation(model, table, names, background, X_train, given, **options)
+    rows = _background_of(model, table, background, X_train)
+    if rows is None:
+        raise ValueError(
+            f"explain of {num_samples(table)} rows needs background: pass rows like those of the "
+            "training set."
+        )
+
+    def explain_row(i: int) -> Explanation:
+        row = rows_of(table, slice(i, i + 1))
+        return _explanation(model, row, names, rows, X_train, given, **options)
+
+    return Explanations(model, table, names, rows, target_name, explain_row)
+
+
+def _background_of(model: Any, table: Any, background: Any, X_train: Any) -> Any:
+    """Return the background that was given, or that of the model; ``None`` without one."""
+    if background is not None or X_train is not None:
+        return X_train if background is None else background
+    steps, last = split_steps(model)
+    if steps or table.shape[1] > _MOST_COLUMNS or not hasattr(last, "background"):
+        return None
+    return last.background(table)
+
+
+def _explanation(
+    model: Any,
+    table: Any,
+    names: list[str],
+    background: Any,
+    X_train: Any,
+    given: Constraints,
+    *,
+    target_name: str | None,
+    coverage: float,
+) -> Explanation:
+    """Explain one row."""
     steps, last = split_steps(model)
     seen = table
     for step in steps:
@@ -133,22 +199,20 @@ def explain(
     else:
         sections = _sklearn_sections(last, seen, columns)
     novelty = _own_novelty_section(last, seen) if hasattr(last, "typicality") else None
-    background = X_train if background is None else background
-    searches = background is not None or len(immutable) > 0 or target is not None
-    if background is None and not steps and table.shape[1] <= _MOST_COLUMNS:
-        background = last.background(table) if hasattr(last, "background") else None
-    if background is None and target is not None:
+    searches = background is not None or X_train is not None or given.is_given
+    background = _background_of(model, table, background, X_train)
+    if background is None and given.target is not None:
         raise ValueError(
-            f"target={target!r} needs a counterfactual, which is searched among other rows; pass "
-            "them as background or X_train."
+            f"target={given.target!r} needs a counterfactual, which is searched among other rows; "
+            "pass them as background or X_train."
         )
     if background is not None:
         row = model, table, names, prediction, background
         if np.ndim(prediction) == 0 and (is_classifier(model) or is_regressor(model)):
             sections.append(column_section(*row))
-        if is_classifier(model) and searches:
-            found = counterfactual_section(*row, immutable=immutable, target=target)
-            sections += [] if found is None else [found]
+            if searches and (is_classifier(model) or given.target is not None):
+                found = counterfactual_section(*row, given)
+                sections += [] if found is None else [found]
         novelty = _novelty_of_background(table, background) if novelty is None else novelty
     sections += [] if novelty is None else [novelty]
     if X_train is not None or not steps:
@@ -159,9 +223,48 @@ def explain(
         prediction,
         probabilities,
         dict(zip(names, values_of(table), strict=True)),
-        sections,
+        [_with_target_counts(section, target_name) for section in sections],
         None if rule is None else (model.classes_[rule.code], rule.value),
+        target_name=target_name,
+        coverage=coverage,
+        **_limits(last, seen, coverage),
     )
+
+
+def _limits(model: Any, X: Any, coverage: float) -> dict[str, Any]:
+    """Return the prediction interval or set of a model that stores held-out predictions."""
+    if not hasattr(model, "held_out_"):
+        return {}
+    try:
+        if not hasattr(model, "classes_"):
+            low, high = np.asarray(as_numpy(model.predict_interval(X, coverage=coverage)))[0]
+            return {"interval": (float(low), float(high))}
+        is_in = np.asarray(as_numpy(model.predict_set(X, coverage=coverage)), dtype=bool)[0]
+        return {"labels": np.asarray(model.classes_)[is_in].tolist()}
+    except (ValueError, TypeError):  # its training rows are not stored, or several targets
+        return {}
+
+
+def _with_target_counts(section: ExplanationSection, name: str | None) -> ExplanationSection:
+    """Add to similar training rows how many of them have which target."""
+    if section.key != "neighbors" or "target" not in section.columns or not section.rows:
+        return section
+    at = section.columns.index("target")
+    targets = [row[at] for row in section.rows[:_NEAREST]]
+    n, prefix = len(targets), "" if name is None else f"{name} = "
+    values: dict[str, Any] = {"nearest": n}
+    if all(isinstance(value, float | np.floating) for value in targets):
+        low, mean, high = min(targets), float(np.mean(targets)), max(targets)
+        values |= {"targets": [float(value) for value in targets]}
+        text = f"The {n} nearest have {name or 'targets'} from {show(low)} to {show(high)}, "
+        text += f"mean {show(mean)}."
+    else:
+        labels, counts = zip(*Counter(targets).most_common(), strict=True)
+        values |= {"target_counts": dict(zip(labels, counts, strict=True))}
+        parts = [f"{prefix}{show(k)} {c}" for k, c in zip(labels[1:], counts[1:], strict=True)]
+        text = f"{counts[0]} of the {n} nearest: {prefix}{show(labels[0])}"
+        text += f" ({', '.join(parts)})." if parts else "."
+    return replace(section, summary=f"{text} {section.summary}", values=section.values | values)
 
 
 def _predicted(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:

@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import import_optional
 from vicinal._base._explanation import ExplanationSection, is_number, plain, show
+from vicinal.inspection.explain._plots import (
+    contribution_colors,
+    new_axes,
+    plot_waterfall,
+    waterfall_steps,
+)
 
 _TEXT_ROWS = 10
 
@@ -17,8 +22,16 @@ _STYLE = (
     ".vicinal-explanation th,.vicinal-explanation td{padding:.15em .8em .15em 0;text-align:left}"
     ".vicinal-explanation td.number{text-align:right;font-variant-numeric:tabular-nums}"
     ".vicinal-explanation .bar{display:inline-block;height:.7em;border-radius:2px}"
-    ".vicinal-explanation .up{background:#2a6f97}.vicinal-explanation .down{background:#c1121f}"
+    ".vicinal-explanation summary{cursor:pointer}"
 )
+
+
+# Sections of any model in the order of their interest; those of a family follow, then base models.
+_ORDER = ("interval", "set", "columns", "neighbors", "anchors", "counterfactual", "novelty")
+_LAST = ("base_models",)
+# Sections whose tables are long and seldom needed.
+FOLDED = ("neighbors", *_LAST)
+_FOLDED_ROWS = 3
 
 
 class Explanation:
@@ -35,14 +48,23 @@ class Explanation:
     row : dict
         The row that was explained, by column name.
     sections : list of ExplanationSection
-        The parts of the explanation.
+        The parts of the explanation; they are sorted: columns, neighbours, counterfactual, novelty,
+        sections of the model family, base models.
     threshold : tuple of (object, float), default=None
         Of two classes, the label that is predicted from this probability on, where the model has a
         threshold.
+    target_name : str, default=None
+        Name of the target.
+    interval : tuple of (float, float), default=None
+        Prediction interval of a regressor.
+    labels : list, default=None
+        Prediction set of a classifier.
+    coverage : float, default=0.9
+        Probability that interval or set contains the true value.
 
     See Also
     --------
-    explain : Explain one prediction of any fitted model.
+    explain : Explain predictions of any fitted model.
 
     Examples
     --------
@@ -56,7 +78,7 @@ class Explanation:
     >>> explanation.prediction
     'versicolor'
     >>> [section.key for section in explanation.sections]
-    ['neighbors', 'coefficients', 'novelty']
+    ['neighbors', 'novelty', 'coefficients']
     >>> explanation["neighbors"].values["n_neighbors"]
     30
     """
@@ -69,13 +91,20 @@ class Explanation:
         row: Mapping[str, Any],
         sections: list[ExplanationSection],
         threshold: tuple[Any, float] | None = None,
+        *,
+        target_name: str | None = None,
+        interval: tuple[float, float] | None = None,
+        labels: list[Any] | None = None,
+        coverage: float = 0.9,
     ) -> None:
         self.model = model
         self.prediction = prediction
         self.probabilities = probabilities
         self.row = row
-        self.sections = sections
+        self.sections = sorted(sections, key=_rank)
         self.threshold = threshold
+        self.target_name = target_name
+        self.interval, self.labels, self.coverage = interval, labels, coverage
 
     def __getitem__(self, key: str) -> ExplanationSection:
         """Return the section of that name."""
@@ -103,20 +132,42 @@ class Explanation:
         Returns
         -------
         str
-            Model, prediction and, for a classifier, its probability, with the threshold that
-            decides where one was set.
+            Model, prediction with the name of the target and, where known, its probability, the
+            threshold, and the prediction interval or set.
         """
-        headline = f"{self.model} predicts {show(self.prediction)}"
-        if self.probabilities is None:
-            return headline
-        decided = ""
+        name = "" if self.target_name is None else f"{self.target_name} = "
+        facts = []
+        if self.probabilities is not None:
+            facts.append(f"probability {self.probabilities[self.prediction]:.3f}")
         if self.threshold is not None:
             label, value = self.threshold
-            decided = f"; {show(label)} is predicted from {show(value)} on"
-        return f"{headline} (probability {self.probabilities[self.prediction]:.3f}{decided})"
+            facts.append(f"{show(label)} is predicted from {show(value)} on")
+        if self.interval is not None:
+            low, high = self.interval
+            facts.append(f"{self.coverage:.0%} interval {show(low)} to {show(high)}")
+        if self.labels is not None:
+            shown = ", ".join(map(show, self.labels)) or "empty"
+            facts.append(f"{self.coverage:.0%} prediction set: {shown}")
+        text = f"{self.model} predicts {name}{show(self.prediction)}"
+        return f"{text} ({'; '.join(facts)})" if facts else text
 
     def text(self, max_rows: int = _TEXT_ROWS) -> str:
         """Return the explanation as plain text.
+
+        Parameters
+        ----------
+        max_rows : int, default=10
+            Longest part of a table that is shown; at most 3 rows of neighbours and base models.
+
+        Returns
+        -------
+        str
+            Lines of text.
+        """
+        return "\n\n".join([self.headline(), *self.section_texts(max_rows).values()])
+
+    def section_texts(self, max_rows: int = _TEXT_ROWS) -> dict[str, str]:
+        """Return the text of each section by its key.
 
         Parameters
         ----------
@@ -125,10 +176,13 @@ class Explanation:
 
         Returns
         -------
-        str
-            Lines of text.
+        dict of str to str
         """
-        return "\n\n".join([self.headline(), *(part.text(max_rows) for part in self.sections)])
+        folded = min(max_rows, _FOLDED_ROWS)
+        return {
+            part.key: part.text(folded if part.key in FOLDED else max_rows)
+            for part in self.sections
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation in types that JSON knows.
@@ -136,15 +190,20 @@ class Explanation:
         Returns
         -------
         dict
-            ``model``, ``prediction``, ``probabilities``, ``row`` and ``sections`` by name.
+            ``model``, ``target``, ``prediction``, ``probabilities``, ``interval``, ``labels``,
+            ``coverage``, ``row`` and ``sections`` by name.
         """
         probabilities = None
         if self.probabilities is not None:
             probabilities = {str(plain(k)): float(p) for k, p in self.probabilities.items()}
         return {
             "model": self.model,
+            "target": self.target_name,
             "prediction": plain(self.prediction),
             "probabilities": probabilities,
+            "interval": plain(self.interval),
+            "labels": plain(self.labels),
+            "coverage": self.coverage,
             "row": {str(name): plain(value) for name, value in self.row.items()},
             "sections": {section.key: section.to_dict() for section in self.sections},
         }
@@ -171,8 +230,12 @@ class Explanation:
         for section in self.sections:
             parts.append(f'<section data-key="{escape(section.key)}">')
             parts.append(f"<h4>{escape(section.title)}</h4><p>{escape(section.summary)}</p>")
+            if section.rows and section.key in FOLDED:
+                parts.append(f"<details><summary>{len(section.rows)} rows</summary>")
             if section.rows:
-                parts.append(_html_table(section, max_rows))
+                parts.append(_html_table(section, max_rows, self._bar_colors(section)))
+            if section.rows and section.key in FOLDED:
+                parts.append("</details>")
             parts.append("</section>")
         return "".join([*parts, "</div>"])
 
@@ -180,15 +243,15 @@ class Explanation:
         return self.to_html()
 
     def plot(self, ax=None, *, section: str | None = None, max_rows: int = _TEXT_ROWS):
-        """Plot one section as bars.
+        """Plot one section; contributions of the columns as a waterfall from the baseline.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes of the plot; ``None`` makes a figure.
         section : str, default=None
-            Key of the section; ``None`` uses coefficients where there are any, else the first
-            section with bars.
+            Key of the section; ``None`` is ``"columns"`` where there is a background, else
+            ``"coefficients"``, else the first section with bars.
         max_rows : int, default=10
             Largest number of bars.
 
@@ -197,43 +260,97 @@ class Explanation:
         explanation : Explanation
             The same object, with ``ax_``, ``figure_`` and ``bars_``.
         """
-        chosen = self._drawable(section)
-        pyplot = import_optional("matplotlib.pyplot", needed_by="Explanation.plot", extra="plot")
-        rows = chosen.rows[:max_rows]
+        chosen = self._with_bars(section)
         at = chosen.columns.index(chosen.bars)
-        lengths = np.array([float(row[at]) for row in rows])
-        if ax is None:
-            _, ax = pyplot.subplots(figsize=(6.4, 0.32 * len(rows) + 1.4), layout="constrained")
-        colors = np.where(lengths >= 0, "#2a6f97", "#c1121f")
-        self.bars_ = ax.barh(np.arange(len(rows)), lengths, color=list(colors))
-        # A dollar sign in a column's name is no formula.
-        ax.set_yticks(np.arange(len(rows)), [_bar_label(chosen, row) for row in rows])
-        for label in ax.get_yticklabels():
-            label.set_parse_math(False)
-        ax.invert_yaxis()
-        ax.axvline(0.0, color="0.4", linewidth=0.8)
-        ax.set_xlabel(chosen.bars, parse_math=False)
-        ax.set_title(self.headline(), fontsize="medium", parse_math=False)
+        lengths = [float(row[at]) for row in chosen.rows]
+        colors = self._bar_colors(chosen)
+        if chosen.key == "columns":
+            self.bars_, ax = plot_waterfall(
+                ax,
+                [_bar_label(chosen, row) for row in chosen.rows],
+                lengths,
+                chosen.values["baseline"],
+                colors=colors,
+                xlabel=self.output_name(),
+                max_columns=max_rows,
+            )
+        else:
+            rows = chosen.rows[:max_rows]
+            ax = new_axes(ax, len(rows))
+            shown = lengths[:max_rows]
+            bar_colors = [colors[length < 0] for length in shown]
+            self.bars_ = ax.barh(np.arange(len(rows)), shown, color=bar_colors)
+            ax.set_yticks(np.arange(len(rows)), [_bar_label(chosen, row) for row in rows])
+            for label in ax.get_yticklabels():  # a dollar sign in a column's name is no formula
+                label.set_parse_math(False)
+            ax.invert_yaxis()
+            ax.axvline(0.0, color="0.4", linewidth=0.8)
+            ax.set_xlabel(chosen.bars, parse_math=False)
+        ax.set_title(self.headline(), fontsize="medium", parse_math=False, wrap=True)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _drawable(self, key: str | None) -> ExplanationSection:
-        drawable = [part for part in self.sections if part.bars is not None and part.rows]
+    def waterfall(self, max_columns: int = _TEXT_ROWS) -> list[dict[str, Any]]:
+        """Return the steps from the baseline to the prediction.
+
+        Parameters
+        ----------
+        max_columns : int, default=10
+            Largest number of columns; the others are one step.
+
+        Returns
+        -------
+        list of dict
+            ``label``, ``start``, ``end`` and ``part`` of each step; empty without contributions.
+        """
+        if "columns" not in self:
+            return []
+        section = self["columns"]
+        labels = [_bar_label(section, row) for row in section.rows]
+        parts = [float(row[2]) for row in section.rows]
+        return waterfall_steps(labels, parts, section.values["baseline"], max_columns)
+
+    def output_name(self) -> str:
+        """Return the name of what the columns contribute to.
+
+        Returns
+        -------
+        str
+        """
+        if self.probabilities is None:
+            return self.target_name or "prediction"
+        name = "" if self.target_name is None else f"{self.target_name} = "
+        return f"P({name}{show(self.prediction)})"
+
+    def _bar_colors(self, section: ExplanationSection) -> tuple[str, str]:
+        """Return the colours of positive and negative bars."""
+        if self.probabilities is None or section.key not in ("columns", "coefficients"):
+            return contribution_colors(None, 0)
+        classes = list(self.probabilities)
+        return contribution_colors(classes.index(self.prediction), len(classes))
+
+    def _with_bars(self, key: str | None) -> ExplanationSection:
+        usable = [part for part in self.sections if part.bars is not None and part.rows]
         if key is not None:
             chosen = self[key]
-            if chosen not in drawable:
+            if chosen not in usable:
                 raise ValueError(
-                    f"the section {key!r} has no bars; choose from "
-                    f"{[part.key for part in drawable]}."
+                    f"the section {key!r} has no bars; choose from {[part.key for part in usable]}."
                 )
             return chosen
-        if not drawable:
+        if not usable:
             raise ValueError(f"the explanation of {self.model} has no section with bars.")
-        preferred = [part for part in drawable if part.key == "coefficients"]
-        return (preferred or drawable)[0]
+        return min(usable, key=lambda part: (part.key != "columns", part.key != "coefficients"))
 
 
 # --- tables ---
+
+
+def _rank(section: ExplanationSection) -> int:
+    """Return the position of a section among others."""
+    if section.key in _LAST:
+        return len(_ORDER) + 1
+    return _ORDER.index(section.key) if section.key in _ORDER else len(_ORDER)
 
 
 def _bar_label(section: ExplanationSection, row: tuple) -> str:
@@ -243,7 +360,7 @@ def _bar_label(section: ExplanationSection, row: tuple) -> str:
     return label
 
 
-def _html_table(section: ExplanationSection, max_rows: int) -> str:
+def _html_table(section: ExplanationSection, max_rows: int, colors: tuple[str, str]) -> str:
     rows = section.rows[:max_rows]
     at = None if section.bars is None else section.columns.index(section.bars)
     longest = 0.0 if at is None else max(abs(float(row[at])) for row in rows) or 1.0
@@ -256,9 +373,9 @@ def _html_table(section: ExplanationSection, max_rows: int) -> str:
         )
         if at is not None:
             length = float(row[at])
-            side = "up" if length >= 0 else "down"
             width = 6.0 * abs(length) / longest
-            cells += f'<td><span class="bar {side}" style="width:{width:.2f}em"></span></td>'
+            style = f"width:{width:.2f}em;background:{colors[length < 0]}"
+            cells += f'<td><span class="bar" style="{style}"></span></td>'
         lines.append(f"<tr>{cells}</tr>")
     lines.append("</tbody></table>")
     more = section.more(max_rows)

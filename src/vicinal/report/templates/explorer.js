@@ -7,9 +7,10 @@
     if (kind) element.className = kind;
     return element;
   };
-  /* Four digits, large numbers in full, as in explanations. */
-  const figures = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e15 ? Math.round(value) : Number(value.toPrecision(4));
-  const show = (value) => typeof value === "number" ? String(Number.isInteger(value) ? value : figures(value)) : value === null ? "missing" : String(value);
+  /* Four digits, thousands separated, as in explanations. */
+  const rounded = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e15 ? Math.round(value) : Number(value.toPrecision(4));
+  const grouped = (value) => Math.abs(value) >= 1e4 ? value.toLocaleString("en-US") : String(value);
+  const show = (value) => typeof value === "number" ? grouped(Number.isInteger(value) ? value : rounded(value)) : value === null ? "missing" : String(value);
   const percent = (share) => (100 * share).toFixed(1) + " %";
   const best = (chances) => chances.reduce((at, p, k) => p > chances[at] ? k : at, 0);
   /* The predicted class: the most probable one, or one of two from its threshold on. */
@@ -63,9 +64,9 @@
   // --- the prediction ---
   function showPrediction({ output, interval, labels, typicality }) {
     const bars = get("bars"); bars.replaceChildren();
-    get("prediction").textContent = show(data.classes ? data.classes[chosen(output)] : output[0]);
+    get("prediction").textContent = (data.target ? data.target + ": " : "") + show(data.classes ? data.classes[chosen(output)] : output[0]);
     (data.classes ?? []).forEach((name, k) => {
-      const bar = make("div", undefined, "chance"), track = make("div", undefined, "track"), fill = make("div", undefined, "fill");
+      const bar = make("div", undefined, "chance"), track = make("div", undefined, "track"), fill = make("div", undefined, "fill k" + data.colors[k]);
       fill.style.width = percent(output[k]).replace(" ", ""); track.append(fill);
       bar.append(make("span", show(name)), track, make("b", percent(output[k])));
       bars.append(bar);
@@ -171,7 +172,7 @@
     data.classes.forEach((name, k) => { const option = make("option", show(name)); option.value = k; get("wanted").append(option); });
   } else {
     get("wanted").parentElement.remove();
-    const setGoal = (known) => { get("reach").value = show(known.sort((a, b) => a - b)[Math.floor(0.75 * known.length)] ?? 0); };
+    const setGoal = (known) => { get("reach").value = rounded(known.sort((a, b) => a - b)[Math.floor(0.75 * known.length)] ?? 0); };
     if (data.truth) setGoal([...data.truth]);
     else vicinal.outputs(data.rows.slice(0, 100)).then((found) => { setGoal(found.map(([value]) => value)); update(); }, () => setGoal([]));
   }

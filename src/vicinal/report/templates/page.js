@@ -50,8 +50,9 @@
     const cost = (point) => Math.max(0, Number(get("cost-positive").value)) * point.false_positive
       + Math.max(0, Number(get("cost-negative").value)) * point.false_negative;
     const cheapest = () => points.reduce((best, point, k) => cost(point) < cost(points[best]) ? k : best, 0);
+    const nearest = (value) => points.reduce((near, point, k) => Math.abs(point.threshold - value) < Math.abs(points[near].threshold - value) ? k : near, 0);
     const update = () => {
-      const point = points[Number(slide.value)];
+      const point = points[nearest(Number(slide.value))];
       get("threshold-value").textContent = point.threshold.toFixed(3);
       get("threshold-scores").textContent = `Precision ${percent(point.precision)}, recall ${percent(point.recall)}: `
         + `${point.true_positive} true positives, ${point.false_negative} false negatives, ${point.false_positive} false positives; `
@@ -59,10 +60,9 @@
       const best = points[cheapest()];
       get("threshold-best").textContent = `Lowest cost on these rows: threshold ${best.threshold.toFixed(3)}, cost ${Number(cost(best).toPrecision(6))}.`;
     };
-    const away = (point) => Math.abs(point.threshold - Number(chooser.dataset.start));
-    slide.value = points.reduce((near, point, k) => away(point) < away(points[near]) ? k : near, 0);
+    slide.value = Number(chooser.dataset.start);
     for (const input of chooser.querySelectorAll("input")) input.addEventListener("input", update);
-    get("threshold-take").addEventListener("click", () => { slide.value = cheapest(); update(); });
+    get("threshold-take").addEventListener("click", () => { slide.value = points[cheapest()].threshold; update(); });
     chooser.hidden = false;
     update();
   }

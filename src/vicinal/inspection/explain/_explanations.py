@@ -1,0 +1,217 @@
+"""Contributions of the columns to the predictions of many rows."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from vicinal._base import import_optional
+from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._explanation import is_number, show
+from vicinal._base._tables import column_values
+from vicinal.inspection.explain._contributions import (
+    background_sample,
+    column_contributions,
+    outputs_of,
+    prediction_limit,
+)
+from vicinal.inspection.explain._explanation import Explanation
+from vicinal.inspection.explain._plots import ExplanationsPlots
+
+
+class Explanations:
+    """Contributions of the columns to the predictions of many rows; returned by `explain`.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted classifier or regressor.
+    table : array or frame of shape (n_rows, n_columns)
+        The rows.
+    names : list of str
+        Names of the columns.
+    background : array or frame
+        Rows whose mean prediction is the baseline.
+    target_name : str or None
+        Name of the target.
+    explain_row : callable
+        Returns the full explanation of the row at a position.
+
+    Attributes
+    ----------
+    all_values : ndarray of shape (n_rows, n_columns, n_outputs)
+        Contributions to the probability of each class, or to the predicted value.
+    all_baselines : ndarray of shape (n_rows, n_outputs)
+        Mean predictions of the background; contributions and baseline add up to the prediction.
+    plot : ExplanationsPlots
+        ``waterfall(row)``, ``beeswarm()``, ``importance()`` and ``dependence(column)``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        table: Any,
+        names: list[str],
+        background: Any,
+        target_name: str | None,
+        explain_row: Callable[[int], Explanation],
+    ) -> None:
+        self.names, self.target_name = names, target_name
+        self.classes = np.asarray(model.classes_) if hasattr(model, "classes_") else None
+        self._explain_row = explain_row
+        columns = [column_values(table, j) for j in range(len(names))]
+        self.cells = [list(row) for row in zip(*columns, strict=True)]
+        outputs, others = outputs_of(model), background_sample(background)
+        limit = prediction_limit(model)
+        parts = [
+            column_contributions(outputs, rows_of(table, slice(i, i + 1)), others, limit)
+            for i in range(num_samples(table))
+        ]
+        self.all_values = np.array([values for _, _, values, _ in parts])
+        self.all_baselines = np.array([baseline for _, baseline, _, _ in parts])
+        self.plot = ExplanationsPlots(self)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, row: int) -> Explanation:
+        """Return the full explanation of one row."""
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} is out of range; there are {len(self)} rows.")
+        return self._explain_row(row % len(self))
+
+    def __repr__(self) -> str:
+        return f"<Explanations of {len(self)} rows, {len(self.names)} columns>"
+
+    def code_of(self, label: Any = None) -> int:
+        """Return the position of an output.
+
+        Parameters
+        ----------
+        label : object, default=None
+            Class; ``None`` is the second of two classes, else the first one.
+
+        Returns
+        -------
+        int
+        """
+        if self.classes is None:
+            return 0
+        if label is None:
+            return 1 if len(self.classes) == 2 else 0
+        known = self.classes.tolist()
+        if label not in known:
+            raise ValueError(f"label={label!r} must be one of the classes {known}.")
+        return known.index(label)
+
+    def values_of(self, label: Any = None) -> np.ndarray:
+        """Return the contributions to one output.
+
+        Parameters
+        ----------
+        label : object, default=None
+            Class; ``None`` is the second of two classes, else the first one.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+        """
+        return self.all_values[:, :, self.code_of(label)]
+
+    def output_name(self, code: int) -> str:
+        """Return the name of an output.
+
+        Parameters
+        ----------
+        code : int
+            Its position.
+
+        Returns
+        -------
+        str
+        """
+        name = self.target_name or "prediction"
+        if self.classes is None:
+            return name
+        prefix = f"{self.target_name} = " if self.target_name else ""
+        return f"P({prefix}{show(self.classes[code])})"
+
+    def numbers(self, j: int) -> np.ndarray | None:
+        """Return a column of numbers, ``None`` for categories.
+
+        Parameters
+        ----------
+        j : int
+            Position of the column.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or None
+        """
+        cells = [row[j] for row in self.cells]
+        if not all(cell is None or is_number(cell) for cell in cells):
+            return None
+        return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
+
+    def to_frame(self, label: Any = None):
+        """Return one line per row and column.
+
+        Parameters
+        ----------
+        label : object, default=None
+            Class; ``None`` returns all classes of a classifier of more than two.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``row``, ``column``, ``value``, ``contribution``, ``baseline`` and
+            ``prediction``, and ``class`` for a classifier.
+        """
+        pandas = import_optional("pandas", needed_by="Explanations.to_frame", extra="frame")
+        codes = [self.code_of(label)]
+        if label is None and self.classes is not None and len(self.classes) > 2:
+            codes = list(range(len(self.classes)))
+        n, p, _ = self.all_values.shape
+        parts = []
+        for code in codes:
+            values, baseline = self.all_values[:, :, code], self.all_baselines[:, code]
+            part = {
+                "row": np.repeat(np.arange(n), p),
+                "column": self.names * n,
+                "value": [cell for row in self.cells for cell in row],
+                "contribution": values.ravel(),
+                "baseline": np.repeat(baseline, p),
+                "prediction": np.repeat(baseline + values.sum(axis=1), p),
+            }
+            if self.classes is not None:
+                part["class"] = [self.classes[code]] * (n * p)
+            parts.append(pandas.DataFrame(part))
+        return pandas.concat(parts, ignore_index=True)
+
+    def to_shap(self, label: Any = None):
+        """Return the contributions as an object of the package shap, for its plots.
+
+        Parameters
+        ----------
+        label : object, default=None
+            Class; ``None`` is the second of two classes, else the first one.
+
+        Returns
+        -------
+        shap.Explanation
+        """
+        try:
+            shap = import_module("shap")
+        except ImportError as error:
+            raise ImportError(
+                "to_shap needs the package 'shap', which is not installed; install it with: "
+                "pip install shap"
+            ) from error
+        code = self.code_of(label)
+        return shap.Explanation(
+            values=self.all_values[:, :, code],
+            base_values=self.all_baselines[:, code],
+            data=np.array(self.cells, dtype=object),
+            feature_names=list(self.names),
+        )
