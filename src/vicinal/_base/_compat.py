@@ -121,7 +121,7 @@ def neighbor_targets(model: Any) -> np.ndarray:
 
 def svc_has_probability(machine: Any) -> bool:
     """Return whether a fitted SVC has the sigmoids of probabilities."""
-    return getattr(machine, "_effective_probability", machine.probability) is True
+    return bool(getattr(machine, "_effective_probability", machine.probability))
 
 
 def svc_gamma(machine: Any) -> float:
