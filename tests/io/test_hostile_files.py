@@ -416,7 +416,9 @@ def test_probabilities_without_their_sigmoids_are_refused(tmp_path):
     """Compiled code read the first sigmoid of none."""
 
     def change(document, arrays):
-        objects(document, "SVC")[0]["state"]["_effective_probability"] = True
+        state = objects(document, "SVC")[0]["state"]
+        older = "_effective_probability" not in state  # scikit-learn before 1.9
+        state["probability" if older else "_effective_probability"] = True
 
     rows = sparse.csr_matrix(X)
     refused(tampered(SVC().fit(rows, LABELS), tmp_path, change), "inconsistent")

@@ -122,7 +122,7 @@ def neighbor_targets(model: Any) -> np.ndarray:
 
 def svc_has_probability(svc: Any) -> bool:
     """Return whether a fitted SVC has the sigmoids of probabilities."""
-    return getattr(svc, "_effective_probability", svc.probability) is True
+    return bool(getattr(svc, "_effective_probability", svc.probability))
 
 
 def svc_gamma(svc: Any) -> float:

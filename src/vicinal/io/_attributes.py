@@ -185,6 +185,9 @@ _TABLE = {
 }  # fmt: skip
 # Attributes that scikit-learn has before version 1.9 only.
 _OLDER = {
+    "flag": "_store_cv_results _RemainderColsList.warning_enabled "
+    "_RemainderColsList.warning_was_emitted",
+    "text | none": "_deprecation_msg _RemainderColsList.future_dtype",
     "list scalar": "_RemainderColsList.data",
 }
 
