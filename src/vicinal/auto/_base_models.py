@@ -60,7 +60,7 @@ _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 # Kernel ridge takes time cubic in the rows; of many, one fit predicts all held-out rows.
 _MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
-PRICES = {"fast": 0.02, "default": 0.001, "best": 0.0001}
+PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
 _FAST_FAMILIES = ("constant", "linear", "local", "forest", "boosting")
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
 # over the leaves of a large one gains in addition.
@@ -259,7 +259,10 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         options["probe_share"] = _PROBE_SHARE
         for metric, name in _FORESTS.items():
             model = _local(shape, metric=metric, degree=degree)
-            yield Spec(name, model, probe=_small_forest(metric, shape), **options)
+            # With classes, a local model over leaves is much better than a small forest.
+            is_probed = metric == "forest" or not shape.is_classification
+            probe = _small_forest(metric, shape) if is_probed else None
+            yield Spec(name, model, probe=probe, **options)
 
 
 def _small_forest(metric: str, shape: TableShape) -> Any:

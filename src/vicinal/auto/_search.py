@@ -314,12 +314,16 @@ class Search:
         if not trials or not len(entries):
             return
         gain = spec.bonus + expected_gain(trials, self.scorer, first.answers, entries)
-        least = self.price * spec.seconds / max(1.0, len(self.data) / 1000.0)
+        least = self.least_gain(spec)
         if gain <= least:
             raise Skipped(
                 f"its first fold promises to reduce the loss by {max(gain, 0.0):.1%}; about "
                 f"{spec.seconds:.1f} s must reduce it by {least:.1%}"
             )
+
+    def least_gain(self, spec: Spec) -> float:
+        """Return the price of the time of a model: the gain that it must bring."""
+        return self.price * spec.seconds / max(1.0, len(self.data) / 1000.0)
 
     def _better_settings(self, first: HeldOut, spec: Spec) -> tuple[HeldOut, Spec]:
         """Drop the settings of a grid that are clearly behind after the first fold."""
@@ -460,12 +464,12 @@ def choose_pool(
     scorer: Scorer,
     entries: np.ndarray,
     units: np.ndarray,
-    price: float = 0.0,
+    least_gains: np.ndarray | None = None,
     sharpness: tuple[float, ...] | None = None,
 ) -> Pool:
     """Choose settings, calibration, models and weights on some entries.
 
-    Models whose removal increases the loss by a smaller share than ``price`` are dropped.
+    Models whose removal increases the loss by a smaller share than ``least_gains`` are dropped.
     ``units`` are the rows of all entries. Where no model is better than the constant by two
     standard errors, nor separates rows of different classes, the constant predicts:
     the best of many models by chance is not a signal.
@@ -495,29 +499,32 @@ def choose_pool(
         pools.append((part.pool_loss(stack, found), factor, stack, found))
     _, factor, stack, found = min(pools, key=lambda one: one[0])
     weights = np.zeros(len(trials))
-    weights[near] = _without_superfluous(part, stack, found, price)
+    if least_gains is not None:
+        found = _without_superfluous(part, stack, found, least_gains[near])
+    weights[near] = found
     return Pool(chosen, factor * slopes, weights)
 
 
 def _without_superfluous(
-    scorer: Scorer, stack: np.ndarray, weights: np.ndarray, price: float
+    scorer: Scorer, stack: np.ndarray, weights: np.ndarray, least_gains: np.ndarray
 ) -> np.ndarray:
-    """Drop models one by one as long as the loss increases by a smaller share than the price."""
-    kept = np.flatnonzero(weights)
-    while len(kept) > 1:
-        before = scorer.share @ scorer.row_losses(np.tensordot(weights, stack, 1))
+    """Drop models one by one as long as the loss increases by less than the model must gain."""
+    while True:
+        kept = np.flatnonzero(weights)
+        if len(kept) == 1:
+            return weights
+        before = scorer.pool_loss(stack, weights)
+        scale = scorer.share @ scorer.row_losses(np.tensordot(weights, stack, 1))
         fewer = []
         for m in kept:
             others = kept[kept != m]
             found = np.zeros(len(stack))
             found[others] = scorer.weights(stack[others])
-            loss = scorer.share @ scorer.row_losses(np.tensordot(found, stack, 1))
-            fewer.append((loss, found))
-        after, found = min(fewer, key=lambda pair: pair[0])
-        if after - before >= price * before:
-            break
-        weights, kept = found, np.flatnonzero(found)
-    return weights
+            fewer.append((scorer.pool_loss(stack, found) - before - least_gains[m] * scale, found))
+        excess, found = min(fewer, key=lambda pair: pair[0])
+        if excess >= 0.0:
+            return weights
+        weights = found
 
 
 def _constant(trials: list[Trial]) -> int | None:
@@ -536,7 +543,7 @@ def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
 
 
 def nested_pool(
-    trials: list[Trial], scorer: Scorer, data: TrialData, price: float = 0.0
+    trials: list[Trial], scorer: Scorer, data: TrialData, least_gains: np.ndarray | None = None
 ) -> np.ndarray:
     """Return predictions for all entries by pools that were not chosen on the rows they predict.
 
@@ -545,7 +552,7 @@ def nested_pool(
     """
 
     def choose(outside):
-        pool = choose_pool(trials, scorer, outside, data.entries, price)
+        pool = choose_pool(trials, scorer, outside, data.entries, least_gains)
         return lambda inside: pool.mix(trials, scorer, inside)
 
     return nested_answers(choose, data.entry_folds)
