@@ -54,6 +54,9 @@ _MANY_COLUMNS, _COLUMN_SHARE = 10, 0.3
 # A second gradient metric is learned where its start is within a factor of the better one, and the
 # first metric has reduced the loss of its start by a share.
 _SLACK, _GAIN = 1.25, 0.8
+# Kernel ridge learns a gradient metric as well: where its loss is this share of that of local
+# models, these hardly add anything.
+_KERNEL_LEAD = 0.7
 # Support vector machines take the square of the rows.
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
@@ -73,6 +76,7 @@ _COORDINATES = {
     "euclidean": "columns as given",
 }
 _FORESTS = {"extra_forest": "extra trees neighbours", "forest": "random forest neighbours"}
+_KERNEL = "kernel ridge (gradient metric)"
 _BOOSTING, _BOOSTED_STATISTICS = "gradient boosting", "gradient boosting (target statistics)"
 _LABEL_FREE = tuple(_COORDINATES)
 _LABEL_FREE_ON_DEVICE = ("standardized", "euclidean")
@@ -106,6 +110,8 @@ class Spec:
         How many times as long as the first fold of the probe the trial takes.
     bonus : float
         What is added to the gain of the probe.
+    reason : str
+        Why it is skipped, empty if it is tried.
     """
 
     name: str
@@ -118,6 +124,7 @@ class Spec:
     probe: Any = None
     probe_share: float = 1.0
     bonus: float = 0.0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -365,6 +372,9 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     # Principal axes have a unit in common; single columns as given may have any.
     starts = _LABEL_FREE if is_wide else _LABEL_FREE[:2]
     losses = {m: tried[_local_name(m)] for m in starts if _local_name(m) in tried}
+    if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * min(losses.values(), default=0.0):
+        yield Spec("gradient metric", None, reason=f"{_KERNEL} is much better than local models")
+        return
     best = sorted(losses, key=losses.__getitem__)[:2]
     for metric in best or ["standardized"]:
         if best and metric != best[0] and not _second_start_pays(best, losses, tried):
@@ -406,7 +416,7 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape):
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
         options = {"seconds": 2.5 * shape.thousands, "whole": shape.n_rows > _MAX_KERNEL_FOLDS}
-        yield Spec("kernel ridge (gradient metric)", model, once=True, **options)
+        yield Spec(_KERNEL, model, once=True, **options)
 
 
 def _max_kernel_rows(shape: TableShape) -> int:

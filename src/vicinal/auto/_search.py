@@ -41,6 +41,8 @@ _BEHIND, _SLACK = 1.5, 0.05
 _CERTAIN, _SEPARATED = 2.0, 3.0
 # Share of the time for trials and fits to all rows; the rest is for weights and the score.
 _SEARCH_SHARE = 0.95
+# Models of less than so many seconds are always tried.
+_CHEAP = 0.2
 # Settings of a grid whose loss on the first fold is larger by this factor are dropped.
 _CLOSE = 1.05
 # Share of a fit that is left where the trial has learned most of it.
@@ -222,6 +224,8 @@ class Search:
         return [trial for trial in self.trials if not trial.reason]
 
     def _try(self, spec: Spec, cuts: bool) -> Trial:
+        if spec.reason:
+            return Trial(spec, reason=spec.reason)
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
         start = _clock.now()
         if self.judged() and start + self._reserved() > self._deadline:
@@ -311,14 +315,16 @@ class Search:
     def _check_gain(self, first: HeldOut, spec: Spec) -> None:
         """Skip a model whose expected gain after its first fold is below the price of its time."""
         trials, entries = self.judged(), np.arange(len(first.rows))
-        if not trials or not len(entries):
+        if not trials or not len(entries) or spec.seconds < _CHEAP:
             return
         gain = spec.bonus + expected_gain(trials, self.scorer, first.answers, entries)
         least = self.least_gain(spec)
+        if gain <= 0.0:
+            raise Skipped("its first fold promises no gain")
         if gain <= least:
             raise Skipped(
-                f"its first fold promises to reduce the loss by {max(gain, 0.0):.1%}; about "
-                f"{spec.seconds:.1f} s must reduce it by {least:.1%}"
+                f"its first fold promises to reduce the loss by {gain:.2%}; about "
+                f"{spec.seconds:.1f} s must reduce it by {least:.2%}"
             )
 
     def least_gain(self, spec: Spec) -> float:
