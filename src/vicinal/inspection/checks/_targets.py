@@ -251,7 +251,7 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     rows = sampled_rows(num_samples(X), _LEAK_ROWS, rng)
     X, y = rows_of(X if is_frame(X) else np.asarray(X), rows), y[rows]
     scorer = _Scorer(y, is_classification(y, task), int(rng.randint(np.iinfo(np.int32).max)))
-    encoder = TableEncoder(form="tree")
+    encoder = TableEncoder(encoding="tree")
     Z = encoder.fit_transform(X, y)
     sources = np.asarray(encoder.sources_)
     columns, place, widths = np.unique(sources, return_inverse=True, return_counts=True)
