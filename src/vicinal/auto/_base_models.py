@@ -372,7 +372,7 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     # Principal axes have a unit in common; single columns as given may have any.
     starts = _LABEL_FREE if is_wide else _LABEL_FREE[:2]
     losses = {m: tried[_local_name(m)] for m in starts if _local_name(m) in tried}
-    if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * min(losses.values(), default=0.0):
+    if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * min(losses.values(), default=np.inf):
         yield Spec("gradient metric", None, reason=f"{_KERNEL} is much better than local models")
         return
     best = sorted(losses, key=losses.__getitem__)[:2]
