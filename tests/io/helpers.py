@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.datasets import make_classification
 
+from vicinal.io._archive import narrow
 from vicinal.io._document import array_layout, describe_array
 
 ROOT = Path(__file__).parents[2]
@@ -103,8 +104,9 @@ def unpacked(path):
 
 def repacked(path, document, arrays):
     """Write a document and arrays, described as they are."""
-    document["arrays"] = [describe_array(array) for array in arrays]
-    content = b"".join(array.tobytes("A") for array in arrays)
+    stored = [narrow(array) for array in arrays]
+    document["arrays"] = [describe_array(*pair) for pair in zip(stored, arrays, strict=True)]
+    content = b"".join(array.tobytes("A") for array in stored)
     return write_parts(path, {"model.json": json.dumps(document), "arrays.bin": content})
 
 
