@@ -226,3 +226,11 @@ def test_gradient_metrics_start_from_the_best_coordinates():
     assert losses["gradient metric (columns as given)"] <= (
         1.1 * losses["local linear (columns as given)"]
     )
+
+
+@pytest.mark.parametrize(("loss", "is_tried"), [(0.1, False), (0.5, True)])
+def test_gradient_metrics_are_skipped_where_kernel_ridge_is_much_better(loss, is_tried):
+    shape = TableShape(1000, 4, 1, False, False, None, None)
+    tried = {"local linear (standardized)": 0.6, "kernel ridge (gradient metric)": loss}
+    spec = next(FAMILIES["gradient"](shape, tried))
+    assert bool(spec.reason) != is_tried

@@ -233,7 +233,7 @@ def test_models_that_hardly_reduce_the_loss_are_dropped(price, n_models):
     # Means of three, two and one of them have variances of about 0.09, 0.12 and 0.25.
     _, scorer, trials = noisy_trials(3000, [0.5, 0.5, 0.6])
     whole = np.arange(3000)
-    pool = choose_pool(trials, scorer, whole, whole, price)
+    pool = choose_pool(trials, scorer, whole, whole, np.full(3, price))
     assert (pool.weights > 0).sum() == n_models
     assert pool.weights.sum() == pytest.approx(1.0)
 

@@ -46,8 +46,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
     ----------
     preset : {"fast", "default", "best"}, default="default"
         Price of processor time. A model is tried beyond its first fold only if the expected
-        reduction of the held-out loss pays for its time: 0.1 % for each second per 1,000 rows, 2 %
-        for ``"fast"`` and 0.01 % for ``"best"``; three times as much in regression. ``"fast"``
+        reduction of the held-out loss pays for its time: 0.05 % for each second per 1,000 rows, 2 %
+        for ``"fast"`` and 0.01 % for ``"best"``; four times as much in regression. ``"fast"``
         skips the expensive families, and ``"best"`` adds ``"neural"``.
     max_fit_time : float, default=None
         Seconds for the whole fit: a model whose projected time does not fit is skipped. ``None``

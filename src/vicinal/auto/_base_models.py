@@ -54,13 +54,16 @@ _MANY_COLUMNS, _COLUMN_SHARE = 10, 0.3
 # A second gradient metric is learned where its start is within a factor of the better one, and the
 # first metric has reduced the loss of its start by a share.
 _SLACK, _GAIN = 1.25, 0.8
+# Kernel ridge learns a gradient metric as well: where its loss is this share of that of local
+# models, these hardly add anything.
+_KERNEL_LEAD = 0.7
 # Support vector machines take the square of the rows.
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
 # Kernel ridge takes time cubic in the rows; of many, one fit predicts all held-out rows.
 _MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
-PRICES = {"fast": 0.02, "default": 0.001, "best": 0.0001}
+PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
 _FAST_FAMILIES = ("constant", "linear", "local", "forest", "boosting")
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
 # over the leaves of a large one gains in addition.
@@ -73,6 +76,7 @@ _COORDINATES = {
     "euclidean": "columns as given",
 }
 _FORESTS = {"extra_forest": "extra trees neighbours", "forest": "random forest neighbours"}
+_KERNEL = "kernel ridge (gradient metric)"
 _BOOSTING, _BOOSTED_STATISTICS = "gradient boosting", "gradient boosting (target statistics)"
 _LABEL_FREE = tuple(_COORDINATES)
 _LABEL_FREE_ON_DEVICE = ("standardized", "euclidean")
@@ -106,6 +110,8 @@ class Spec:
         How many times as long as the first fold of the probe the trial takes.
     bonus : float
         What is added to the gain of the probe.
+    reason : str
+        Why it is skipped, empty if it is tried.
     """
 
     name: str
@@ -118,6 +124,7 @@ class Spec:
     probe: Any = None
     probe_share: float = 1.0
     bonus: float = 0.0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -259,7 +266,10 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         options["probe_share"] = _PROBE_SHARE
         for metric, name in _FORESTS.items():
             model = _local(shape, metric=metric, degree=degree)
-            yield Spec(name, model, probe=_small_forest(metric, shape), **options)
+            # With classes, a local model over leaves is much better than a small forest.
+            is_probed = metric == "forest" or not shape.is_classification
+            probe = _small_forest(metric, shape) if is_probed else None
+            yield Spec(name, model, probe=probe, **options)
 
 
 def _small_forest(metric: str, shape: TableShape) -> Any:
@@ -362,6 +372,9 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     # Principal axes have a unit in common; single columns as given may have any.
     starts = _LABEL_FREE if is_wide else _LABEL_FREE[:2]
     losses = {m: tried[_local_name(m)] for m in starts if _local_name(m) in tried}
+    if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * min(losses.values(), default=np.inf):
+        yield Spec("gradient metric", None, reason=f"{_KERNEL} is much better than local models")
+        return
     best = sorted(losses, key=losses.__getitem__)[:2]
     for metric in best or ["standardized"]:
         if best and metric != best[0] and not _second_start_pays(best, losses, tried):
@@ -403,7 +416,7 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape):
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
         options = {"seconds": 2.5 * shape.thousands, "whole": shape.n_rows > _MAX_KERNEL_FOLDS}
-        yield Spec("kernel ridge (gradient metric)", model, once=True, **options)
+        yield Spec(_KERNEL, model, once=True, **options)
 
 
 def _max_kernel_rows(shape: TableShape) -> int:

@@ -204,9 +204,10 @@ def fit_ensemble(
     )
     _try_all(search, shape, settings)
     trials = search.judged()
-    whole_entries = np.arange(len(trial.entries))
-    pool = choose_pool(trials, scorer, whole_entries, trial.entries, search.price)
-    predictions = nested_pool(trials, scorer, trial, search.price)
+    least_gains = np.array([search.least_gain(one.spec) for one in trials])
+    everything = np.arange(len(trial.entries))
+    pool = choose_pool(trials, scorer, everything, trial.entries, least_gains)
+    predictions = nested_pool(trials, scorer, trial, least_gains)
     error, score_error = mean_and_error(
         scorer.errors(predictions),
         scorer.share,

@@ -70,7 +70,7 @@ class ClassScorer:
     sharpness: tuple[float, ...] = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
     error_step = 1.0
     price = 1.0
-    optimism = 0.5
+    optimism = 1.0
 
     def __init__(self, codes: np.ndarray, share: np.ndarray, n_rows: int):
         self.codes = codes
@@ -172,7 +172,7 @@ class RegressionScorer:
 
     sharpness: tuple[float, ...] = (1.0,)
     error_step = 0.0
-    price = 3.0
+    price = 4.0
     optimism = 0.2
 
     def __init__(self, Y: np.ndarray, share: np.ndarray, scale: np.ndarray):

@@ -41,6 +41,8 @@ _BEHIND, _SLACK = 1.5, 0.05
 _CERTAIN, _SEPARATED = 2.0, 3.0
 # Share of the time for trials and fits to all rows; the rest is for weights and the score.
 _SEARCH_SHARE = 0.95
+# Models of less than so many seconds are always tried.
+_CHEAP = 0.2
 # Settings of a grid whose loss on the first fold is larger by this factor are dropped.
 _CLOSE = 1.05
 # Share of a fit that is left where the trial has learned most of it.
@@ -222,6 +224,8 @@ class Search:
         return [trial for trial in self.trials if not trial.reason]
 
     def _try(self, spec: Spec, cuts: bool) -> Trial:
+        if spec.reason:
+            return Trial(spec, reason=spec.reason)
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
         start = _clock.now()
         if self.judged() and start + self._reserved() > self._deadline:
@@ -311,15 +315,21 @@ class Search:
     def _check_gain(self, first: HeldOut, spec: Spec) -> None:
         """Skip a model whose expected gain after its first fold is below the price of its time."""
         trials, entries = self.judged(), np.arange(len(first.rows))
-        if not trials or not len(entries):
+        if not trials or not len(entries) or spec.seconds < _CHEAP:
             return
         gain = spec.bonus + expected_gain(trials, self.scorer, first.predictions, entries)
-        least = self.price * spec.seconds / max(1.0, len(self.data) / 1000.0)
+        least = self.least_gain(spec)
+        if gain <= 0.0:
+            raise Skipped("its first fold promises no gain")
         if gain <= least:
             raise Skipped(
-                f"its first fold promises to reduce the loss by {max(gain, 0.0):.1%}; about "
-                f"{spec.seconds:.1f} s must reduce it by {least:.1%}"
+                f"its first fold promises to reduce the loss by {gain:.2%}; about "
+                f"{spec.seconds:.1f} s must reduce it by {least:.2%}"
             )
+
+    def least_gain(self, spec: Spec) -> float:
+        """Return the price of the time of a model: the gain that it must bring."""
+        return self.price * spec.seconds / max(1.0, len(self.data) / 1000.0)
 
     def _better_settings(self, first: HeldOut, spec: Spec) -> tuple[HeldOut, Spec]:
         """Drop the settings of a grid that are clearly behind after the first fold."""
@@ -460,12 +470,12 @@ def choose_pool(
     scorer: Scorer,
     entries: np.ndarray,
     units: np.ndarray,
-    price: float = 0.0,
+    least_gains: np.ndarray | None = None,
     sharpness: tuple[float, ...] | None = None,
 ) -> Pool:
     """Choose settings, calibration, models and weights on some entries.
 
-    Models whose removal increases the loss by a smaller share than ``price`` are dropped.
+    Models whose removal increases the loss by a smaller share than ``least_gains`` are dropped.
     ``units`` are the rows of all entries. Where no model is better than the constant by two
     standard errors, nor separates rows of different classes, the constant predicts:
     the best of many models by chance is not a signal.
@@ -495,29 +505,32 @@ def choose_pool(
         pools.append((part.pool_loss(stack, found), factor, stack, found))
     _, factor, stack, found = min(pools, key=lambda one: one[0])
     weights = np.zeros(len(trials))
-    weights[near] = _without_superfluous(part, stack, found, price)
+    if least_gains is not None:
+        found = _without_superfluous(part, stack, found, least_gains[near])
+    weights[near] = found
     return Pool(chosen, factor * slopes, weights)
 
 
 def _without_superfluous(
-    scorer: Scorer, stack: np.ndarray, weights: np.ndarray, price: float
+    scorer: Scorer, stack: np.ndarray, weights: np.ndarray, least_gains: np.ndarray
 ) -> np.ndarray:
-    """Drop models one by one as long as the loss increases by a smaller share than the price."""
-    kept = np.flatnonzero(weights)
-    while len(kept) > 1:
-        before = scorer.share @ scorer.row_losses(np.tensordot(weights, stack, 1))
+    """Drop models one by one as long as the loss increases by less than the model must gain."""
+    while True:
+        kept = np.flatnonzero(weights)
+        if len(kept) == 1:
+            return weights
+        before = scorer.pool_loss(stack, weights)
+        scale = scorer.share @ scorer.row_losses(np.tensordot(weights, stack, 1))
         fewer = []
         for m in kept:
             others = kept[kept != m]
             found = np.zeros(len(stack))
             found[others] = scorer.weights(stack[others])
-            loss = scorer.share @ scorer.row_losses(np.tensordot(found, stack, 1))
-            fewer.append((loss, found))
-        after, found = min(fewer, key=lambda pair: pair[0])
-        if after - before >= price * before:
-            break
-        weights, kept = found, np.flatnonzero(found)
-    return weights
+            fewer.append((scorer.pool_loss(stack, found) - before - least_gains[m] * scale, found))
+        excess, found = min(fewer, key=lambda pair: pair[0])
+        if excess >= 0.0:
+            return weights
+        weights = found
 
 
 def _constant(trials: list[Trial]) -> int | None:
@@ -536,7 +549,7 @@ def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
 
 
 def nested_pool(
-    trials: list[Trial], scorer: Scorer, data: TrialData, price: float = 0.0
+    trials: list[Trial], scorer: Scorer, data: TrialData, least_gains: np.ndarray | None = None
 ) -> np.ndarray:
     """Return predictions for all entries by pools that were not chosen on the rows they predict.
 
@@ -545,7 +558,7 @@ def nested_pool(
     """
 
     def choose(outside):
-        pool = choose_pool(trials, scorer, outside, data.entries, price)
+        pool = choose_pool(trials, scorer, outside, data.entries, least_gains)
         return lambda inside: pool.mix(trials, scorer, inside)
 
     return nested_predictions(choose, data.entry_folds)
