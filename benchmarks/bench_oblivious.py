@@ -1,7 +1,8 @@
 """Are boosted symmetric trees as accurate as CatBoost's, and what do they cost?
 
 CatBoost runs in the Python that VICINAL_PEERS names, which needs numpy, pandas and catboost. With
-``--model`` only the cases of one model are run, and no page is written.
+``--model`` only the cases of one model are run, and no page is written; with ``--stored`` the page
+is written from the sets whose cases are complete.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 import vicinal.io
 from _datasets import list_datasets, load_dataset
-from _harness import ResultsPage
+from _harness import ResultsPage, stored
 from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor
 
 CLASSIFICATION = (
@@ -152,17 +153,35 @@ def in_catboost(X, y, X_test, X_many, is_category, classify):
             }
 
 
-def cases(page, label, n_rows):
-    """Return the cases of a model: a list of splits for each set."""
+def sets_of(n_rows, label=OURS):
+    """Return the sets that a model is fitted to."""
     sets = (*CLASSIFICATION, *REGRESSION) if n_rows == 1000 else LARGE
-    if label == "CatBoost, codes":
-        sets = MIXED
+    return MIXED if label == "CatBoost, codes" else sets
+
+
+def complete(n_rows):
+    """Return the sets of which the cases of all models are stored."""
+    return [
+        name
+        for name in sets_of(n_rows)
+        if all(
+            stored("oblivious").has(label, name, n_rows, seed)
+            for label in (OURS, *PEERS)
+            if name in sets_of(n_rows, label)
+            for seed in SEEDS[n_rows]
+        )
+    ]
+
+
+def cases(page, label, n_rows, sets):
+    """Return the cases of a model: a list of splits for each set."""
     return {
         name: [
             page.case((label, name, n_rows, seed), partial(measured, label, name, n_rows, seed))
             for seed in SEEDS[n_rows]
         ]
-        for name in sets
+        for name in sets_of(n_rows, label)
+        if name in sets
     }
 
 
@@ -177,6 +196,8 @@ def log_ratios(ours, peer, value="loss"):
 def with_interval(logs):
     """Return the geometric mean over sets, its 95 % interval, and wins and losses."""
     logs = np.array(list(logs))
+    if len(logs) < 2:
+        return f"{np.exp(logs[0]):.3f}"
     error = 1.96 * logs.std(ddof=1) / np.sqrt(len(logs))
     low, middle, high = np.exp(logs.mean() + error * np.array([-1, 0, 1]))
     return f"{middle:.3f} ({low:.3f} to {high:.3f}; {(logs < 0).sum()}-{(logs > 0).sum()})"
@@ -246,7 +267,9 @@ def table(page, n_rows, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=(OURS, *PEERS), help="run one model, write no page")
-    only = parser.parse_args().model
+    parser.add_argument("--stored", action="store_true", help="use complete sets only")
+    arguments = parser.parse_args()
+    only = arguments.model
     page = ResultsPage(
         "oblivious",
         "Boosted symmetric trees compared with CatBoost and histogram boosting",
@@ -258,7 +281,10 @@ def main():
         packages=("lightgbm",),
     )
     labels = [label for label in (OURS, *PEERS) if only in (None, label)]
-    found = {n: {label: cases(page, label, n) for label in labels} for n in SEEDS}
+    sets = {n: complete(n) if arguments.stored else sets_of(n) for n in SEEDS}
+    found = {
+        n: {label: cases(page, label, n, sets[n]) for label in labels} for n in SEEDS if sets[n]
+    }
     if only:
         return
     summary(page, found)

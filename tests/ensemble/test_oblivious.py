@@ -251,6 +251,18 @@ def test_unknown_categories_are_missing_ones():
     assert np.ptp(model.predict(rows.assign(word=["c00", "c01", "c02"]))) > 0.0
 
 
+def test_arrays_and_frames_of_the_same_categories_agree():
+    pd = pytest.importorskip("pandas")
+    category, x, y = categorical_table(200)
+    X, frame = np.column_stack([category, x]), pd.DataFrame({"code": category, "x": x})
+    model = ObliviousBoostingRegressor(20, cv=None, categorical_features=[0], random_state=0)
+    expected = model.fit(X, y).predict(X)
+    named = model.set_params(categorical_features=["code"]).fit(frame, y)
+    assert_allclose(named.predict(frame), expected)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert_allclose(named.predict(X), expected)
+
+
 def test_rows_of_weight_zero_leave_no_category_behind():
     pd = pytest.importorskip("pandas")
     category, x, y = categorical_table(100)
