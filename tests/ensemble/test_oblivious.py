@@ -276,6 +276,14 @@ def test_rows_of_weight_zero_leave_no_category_behind():
     assert_allclose(weighted.predict(frame), removed.predict(frame))
 
 
+def test_a_category_of_one_row_is_unknown_to_its_fold():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([np.arange(40) % 4, rng.normal(size=40)])
+    X[7, 0] = 9.0  # the last category, in one fold only
+    model = ObliviousBoostingRegressor(20, categorical_features=[0], random_state=0)
+    assert np.isfinite(model.fit(X, X[:, 1]).predict(X)).all()
+
+
 def test_many_random_categories_do_not_overfit():
     """Each row's own target would give the table away; earlier rows do not."""
     rng = np.random.RandomState(0)

@@ -158,20 +158,20 @@ class _ColumnCodes:
 class _TrainingCodes:
     """Codes of the training rows, with ordered target statistics of the categorical columns."""
 
-    def __init__(self, data: TrainingData, mask: np.ndarray, max_bins: int, targets, rng) -> None:
-        X, weights = data.X, data.weights
+    def __init__(self, data: TrainingData, settings: "_Settings", targets, rng) -> None:
+        X, weights, mask = data.X, data.weights, settings.is_categorical
         numeric, categorical = np.flatnonzero(~mask), np.flatnonzero(mask)
-        edges = [kernels.quantile_edges(X[:, j], weights, max_bins) for j in numeric]
+        edges = [kernels.quantile_edges(X[:, j], weights, settings.max_bins) for j in numeric]
         orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
         prior = np.average(targets, axis=0, weights=weights)
         n_codes = [len(bins) + 2 for bins in edges]
         tables, ordered = [], [[] for _ in orders]
-        for j in categorical:
-            size = int(np.nanmax(X[:, j], initial=-1.0)) + 1
+        for j, size in zip(categorical, settings.n_categories, strict=True):
             category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
             sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
             mass = np.bincount(category, weights, size + 1)
             final = (sums + _PRIOR * prior[:, None]) / (mass + _PRIOR)
+            final[:, mass == 0.0] = final[:, -1:]  # unknown to these rows
             rows = category, targets, weights
             moving = [
                 kernels.ordered_statistics(*rows, order, size + 1, prior, _PRIOR)
@@ -217,6 +217,7 @@ class _Settings:
     bootstrap: bool
     n_newton_steps: int
     is_categorical: np.ndarray
+    n_categories: tuple[int, ...]
 
 
 class _Boosting:
@@ -230,8 +231,7 @@ class _Boosting:
         targets = self.y[:, None]
         if settings.loss == kernels.MULTINOMIAL:
             targets = np.eye(settings.n_scores)[data.y]
-        rows = data, settings.is_categorical, settings.max_bins, targets
-        self.codes = _TrainingCodes(*rows, self.rng)
+        self.codes = _TrainingCodes(data, settings, targets, self.rng)
         self.intercept = self._best_constant(targets)
         self.score = np.tile(self.intercept, (len(data), 1))
         self.splits: list[tuple] = []
@@ -458,6 +458,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             bootstrap=self.bootstrap,
             n_newton_steps=_NEWTON_STEPS[loss],
             is_categorical=self.is_categorical_,
+            n_categories=tuple(map(len, self.categories_)),
         )
         rng = check_random_state(self.random_state)
         settings, n_rounds, self.validation_score_ = first, self.n_estimators, None
