@@ -222,8 +222,8 @@ def finding(page, found):
         f"held-out loss of boosted symmetric trees is {np.exp(losses.mean()):.3f} of CatBoost's "
         f"(geometric mean; lower on {(losses < 0).sum()} sets, higher on {(losses > 0).sum()}) and "
         f"{slow} of that of slow histogram boosting (95 % interval; sets won and lost). The fit "
-        f"takes {middle(catboost, 'fit'):.2f} of CatBoost's processor time, 10,000 predictions take "
-        f"{middle(light, 'predict'):.2f} of LightGBM's, and the largest model file has "
+        f"takes {middle(catboost, 'fit'):.2f} of CatBoost's processor time, 10,000 predictions "
+        f"take {middle(light, 'predict'):.2f} of LightGBM's, and the largest model file has "
         f"{max(sizes):.1f} MB."
     )
 
