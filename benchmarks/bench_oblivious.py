@@ -292,6 +292,7 @@ def table(page, n_rows, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=(OURS, *PEERS), help="run one model, write no page")
+    parser.add_argument("--sets", nargs="+", help="with --model, sets of 1,000 rows to run")
     parser.add_argument("--stored", action="store_true", help="use complete sets only")
     arguments = parser.parse_args()
     only = arguments.model
@@ -307,8 +308,10 @@ def main():
     )
     labels = [label for label in (OURS, *PEERS) if only in (None, label)]
     sets = {n: complete(n) if arguments.stored or is_rebuilding() else sets_of(n) for n in SEEDS}
+    if arguments.sets:
+        sets = {1000: arguments.sets}
     found = {
-        n: {label: cases(page, label, n, sets[n]) for label in labels} for n in SEEDS if sets[n]
+        n: {label: cases(page, label, n, sets[n]) for label in labels} for n in sets if sets[n]
     }
     if only:
         return
