@@ -1,7 +1,8 @@
 """Are boosted symmetric trees as accurate as CatBoost's, and what do they cost?
 
 CatBoost runs in the Python that VICINAL_PEERS names, which needs numpy, pandas and catboost. With
-``--model`` only the cases of one model are run, and no page is written.
+``--model`` only the cases of one model are run, and no page is written; with ``--stored`` the page
+is written from the sets whose cases are complete, as it is by ``rebuild.py``.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 import vicinal.io
 from _datasets import list_datasets, load_dataset
-from _harness import ResultsPage
+from _harness import ResultsPage, is_rebuilding, stored
 from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor
 
 CLASSIFICATION = (
@@ -112,6 +113,9 @@ def measured(label, name, n_rows, seed):
         found = in_catboost(X, y, X_test, X_many, is_category, classify)
     else:
         model = built(label, classify, is_category)
+        if label == OURS:  # compiles
+            model.set_params(n_estimators=2).fit(X, y)
+            model = built(label, classify, is_category)
         start = time.process_time()
         model.fit(X, y)
         fit = time.process_time() - start
@@ -152,17 +156,35 @@ def in_catboost(X, y, X_test, X_many, is_category, classify):
             }
 
 
-def cases(page, label, n_rows):
-    """Return the cases of a model: a list of splits for each set."""
+def sets_of(n_rows, label=OURS):
+    """Return the sets that a model is fitted to."""
     sets = (*CLASSIFICATION, *REGRESSION) if n_rows == 1000 else LARGE
-    if label == "CatBoost, codes":
-        sets = MIXED
+    return MIXED if label == "CatBoost, codes" else sets
+
+
+def complete(n_rows):
+    """Return the sets of which the cases of all models are stored."""
+    return [
+        name
+        for name in sets_of(n_rows)
+        if all(
+            stored("oblivious").has(label, name, n_rows, seed)
+            for label in (OURS, *PEERS)
+            if name in sets_of(n_rows, label)
+            for seed in SEEDS[n_rows]
+        )
+    ]
+
+
+def cases(page, label, n_rows, sets):
+    """Return the cases of a model: a list of splits for each set."""
     return {
         name: [
             page.case((label, name, n_rows, seed), partial(measured, label, name, n_rows, seed))
             for seed in SEEDS[n_rows]
         ]
-        for name in sets
+        for name in sets_of(n_rows, label)
+        if name in sets
     }
 
 
@@ -177,9 +199,33 @@ def log_ratios(ours, peer, value="loss"):
 def with_interval(logs):
     """Return the geometric mean over sets, its 95 % interval, and wins and losses."""
     logs = np.array(list(logs))
+    if len(logs) < 2:
+        return f"{np.exp(logs[0]):.3f}"
     error = 1.96 * logs.std(ddof=1) / np.sqrt(len(logs))
     low, middle, high = np.exp(logs.mean() + error * np.array([-1, 0, 1]))
     return f"{middle:.3f} ({low:.3f} to {high:.3f}; {(logs < 0).sum()}-{(logs > 0).sum()})"
+
+
+def finding(page, found):
+    """Write what the tables show, in a few sentences."""
+    models = found[1000]
+    ours, catboost, light = models[OURS], models["CatBoost"], models["LightGBM"]
+
+    def middle(peer, value):
+        return np.exp(np.mean(list(log_ratios(ours, peer, value).values())))
+
+    losses = np.array(list(log_ratios(ours, catboost).values()))
+    sizes = [np.mean([case["bytes"] for case in own]) / 1e6 for own in ours.values()]
+    slow = with_interval(log_ratios(ours, models["HGB, slow"]).values())
+    page.text(
+        f"With 1,000 training rows, on {len(ours)} sets with {len(SEEDS[1000])} splits each, the "
+        f"held-out loss of boosted symmetric trees is {np.exp(losses.mean()):.3f} of CatBoost's "
+        f"(geometric mean; lower on {(losses < 0).sum()} sets, higher on {(losses > 0).sum()}) and "
+        f"{slow} of that of slow histogram boosting (95 % interval; sets won and lost). The fit "
+        f"takes {middle(catboost, 'fit'):.2f} of CatBoost's processor time, 10,000 predictions "
+        f"take {middle(light, 'predict'):.2f} of LightGBM's, and the largest model file has "
+        f"{max(sizes):.1f} MB."
+    )
 
 
 def summary(page, found):
@@ -246,7 +292,10 @@ def table(page, n_rows, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=(OURS, *PEERS), help="run one model, write no page")
-    only = parser.parse_args().model
+    parser.add_argument("--sets", nargs="+", help="with --model, sets of 1,000 rows to run")
+    parser.add_argument("--stored", action="store_true", help="use complete sets only")
+    arguments = parser.parse_args()
+    only = arguments.model
     page = ResultsPage(
         "oblivious",
         "Boosted symmetric trees compared with CatBoost and histogram boosting",
@@ -258,9 +307,15 @@ def main():
         packages=("lightgbm",),
     )
     labels = [label for label in (OURS, *PEERS) if only in (None, label)]
-    found = {n: {label: cases(page, label, n) for label in labels} for n in SEEDS}
+    sets = {n: complete(n) if arguments.stored or is_rebuilding() else sets_of(n) for n in SEEDS}
+    if arguments.sets:
+        sets = {1000: arguments.sets}
+    found = {
+        n: {label: cases(page, label, n, sets[n]) for label in labels} for n in sets if sets[n]
+    }
     if only:
         return
+    finding(page, found)
     summary(page, found)
     for n_rows, models in found.items():
         table(page, n_rows, models)

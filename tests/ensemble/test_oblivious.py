@@ -251,6 +251,18 @@ def test_unknown_categories_are_missing_ones():
     assert np.ptp(model.predict(rows.assign(word=["c00", "c01", "c02"]))) > 0.0
 
 
+def test_arrays_and_frames_of_the_same_categories_agree():
+    pd = pytest.importorskip("pandas")
+    category, x, y = categorical_table(200)
+    X, frame = np.column_stack([category, x]), pd.DataFrame({"code": category, "x": x})
+    model = ObliviousBoostingRegressor(20, cv=None, categorical_features=[0], random_state=0)
+    expected = model.fit(X, y).predict(X)
+    named = model.set_params(categorical_features=["code"]).fit(frame, y)
+    assert_allclose(named.predict(frame), expected)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert_allclose(named.predict(X), expected)
+
+
 def test_rows_of_weight_zero_leave_no_category_behind():
     pd = pytest.importorskip("pandas")
     category, x, y = categorical_table(100)
@@ -262,6 +274,14 @@ def test_rows_of_weight_zero_leave_no_category_behind():
     removed = ObliviousBoostingRegressor(**quick).fit(frame.iloc[kept], y[kept])
     assert weighted.categories_[0].tolist() == removed.categories_[0].tolist()
     assert_allclose(weighted.predict(frame), removed.predict(frame))
+
+
+def test_a_category_of_one_row_is_unknown_to_its_fold():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([np.arange(40) % 4, rng.normal(size=40)])
+    X[7, 0] = 9.0  # the last category, in one fold only
+    model = ObliviousBoostingRegressor(20, categorical_features=[0], random_state=0)
+    assert np.isfinite(model.fit(X, X[:, 1]).predict(X)).all()
 
 
 def test_many_random_categories_do_not_overfit():

@@ -40,6 +40,8 @@ from vicinal.ensemble import (
     BootstrapEnsembleRegressor,
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
+    ObliviousBoostingClassifier,
+    ObliviousBoostingRegressor,
     PrunedTreeClassifier,
     PrunedTreeRegressor,
     RealAdaBoostClassifier,
@@ -123,6 +125,7 @@ CLASSIFIERS = {
     "partition of forests": partition(
         region_estimator=RandomForestClassifier(3, max_depth=2), reject_estimator="lda", n_init=1
     ),
+    "symmetric trees": ObliviousBoostingClassifier(20, cv=None, random_state=0),
     "pruned tree": PrunedTreeClassifier(cv=3, random_state=0),
     "boosted trees": FunctionalGradientBoostingClassifier(n_estimators=6, random_state=0),
     "boosted lines": FunctionalGradientBoostingClassifier(LinearRegression(), n_estimators=4),
@@ -184,6 +187,7 @@ REGRESSORS = {
     "partition of lassos": SpacePartitioningRegressor(
         Lasso(0.01), n_regions=2, n_init=1, random_state=0
     ),
+    "symmetric trees": ObliviousBoostingRegressor(20, cv=None, random_state=0),
     "pruned tree": PrunedTreeRegressor(cv=3, random_state=0),
     "boosting": FunctionalGradientBoostingRegressor(n_estimators=6, random_state=0),
     "boosted forests": FunctionalGradientBoostingRegressor(
@@ -202,6 +206,20 @@ REGRESSORS = {
 @pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS)
 def test_regressors_agree_with_their_graphs(model):
     agrees(model.fit(X, TARGET))
+
+
+def test_symmetric_trees_know_missing_values_and_refuse_categories():
+    rows = X.copy()
+    rows[::5, 0] = np.nan
+    model = ObliviousBoostingRegressor(20, cv=None, random_state=0).fit(rows, TARGET)
+    graph = to_onnx(model, X)
+    assert np.allclose(
+        next(iter(run(graph, rows).values())).ravel(), model.predict(rows), atol=1e-10
+    )
+    coded = np.column_stack([X, np.arange(len(X)) % 3])
+    model = ObliviousBoostingRegressor(5, cv=None, categorical_features=[X.shape[1]])
+    with pytest.raises(OnnxExportError, match="TableEncoder"):
+        to_onnx(model.fit(coded, TARGET), coded)
 
 
 def test_counts_are_exponentials():

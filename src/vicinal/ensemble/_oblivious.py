@@ -57,7 +57,7 @@ _BLOCK = 1024
 # --- tables with categorical columns ---
 
 
-def categorical_mask(X: Any, features: Any, model: Any = None) -> np.ndarray:
+def categorical_mask(X: Any, features: Any) -> np.ndarray:
     """Return which columns of a table are categorical."""
     mask = np.zeros(X.shape[1], dtype=bool)
     if features is None or (isinstance(features, str) and not is_frame(X)):
@@ -80,7 +80,7 @@ def categorical_mask(X: Any, features: Any, model: Any = None) -> np.ndarray:
             )
         mask[features] = True
         return mask
-    names = column_names(X, model)
+    names = column_names(X)
     if unknown := [name for name in features.tolist() if name not in names]:
         raise ValueError(f"categorical_features names {unknown}, but the columns are {names}.")
     return np.isin(names, features.astype(str)) if features.size else mask
@@ -92,16 +92,18 @@ def _is_categorical(dtype: Any) -> bool:
     return name.startswith(("category", "categorical", "enum", "object", "str"))
 
 
+def _category_codes(values: list, known: Any) -> np.ndarray:
+    """Return the index of each value among the known categories, NaN for missing and others."""
+    codes = {value: float(code) for code, value in enumerate(known)}
+    return np.array([codes.get(value, np.nan) for value in values], dtype=np.float64)
+
+
 def _coded_frame(X: Any, mask: np.ndarray, categories: list) -> Any:
-    """Return a frame with the index of its category in each categorical column, NaN for others."""
-    known = iter(categories)
-    columns = {}
-    for j, name in enumerate(X.columns):
-        columns[name] = X[name]
-        if mask[j]:
-            codes = {value: float(code) for code, value in enumerate(next(known))}
-            values = X[name].to_list() if hasattr(X[name], "to_list") else list(X[name])
-            columns[name] = np.array([codes.get(value, np.nan) for value in values], dtype=float)
+    """Return a frame with the index of its category in each categorical column."""
+    columns, known = {name: X[name] for name in X.columns}, iter(categories)
+    for name, is_coded in zip(X.columns, mask, strict=True):
+        if is_coded:
+            columns[name] = _category_codes(X[name].to_list(), next(known))
     return type(X)(columns)
 
 
@@ -156,20 +158,20 @@ class _ColumnCodes:
 class _TrainingCodes:
     """Codes of the training rows, with ordered target statistics of the categorical columns."""
 
-    def __init__(self, data: TrainingData, mask: np.ndarray, max_bins: int, targets, rng) -> None:
-        X, weights = data.X, data.weights
+    def __init__(self, data: TrainingData, settings: "_Settings", targets, rng) -> None:
+        X, weights, mask = data.X, data.weights, settings.is_categorical
         numeric, categorical = np.flatnonzero(~mask), np.flatnonzero(mask)
-        edges = [kernels.quantile_edges(X[:, j], weights, max_bins) for j in numeric]
+        edges = [kernels.quantile_edges(X[:, j], weights, settings.max_bins) for j in numeric]
         orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
         prior = np.average(targets, axis=0, weights=weights)
         n_codes = [len(bins) + 2 for bins in edges]
         tables, ordered = [], [[] for _ in orders]
-        for j in categorical:
-            size = int(np.nanmax(X[:, j], initial=-1.0)) + 1
+        for j, size in zip(categorical, settings.n_categories, strict=True):
             category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
             sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
             mass = np.bincount(category, weights, size + 1)
             final = (sums + _PRIOR * prior[:, None]) / (mass + _PRIOR)
+            final[:, mass == 0.0] = final[:, -1:]  # unknown to these rows
             rows = category, targets, weights
             moving = [
                 kernels.ordered_statistics(*rows, order, size + 1, prior, _PRIOR)
@@ -215,6 +217,7 @@ class _Settings:
     bootstrap: bool
     n_newton_steps: int
     is_categorical: np.ndarray
+    n_categories: tuple[int, ...]
 
 
 class _Boosting:
@@ -228,8 +231,7 @@ class _Boosting:
         targets = self.y[:, None]
         if settings.loss == kernels.MULTINOMIAL:
             targets = np.eye(settings.n_scores)[data.y]
-        rows = data, settings.is_categorical, settings.max_bins, targets
-        self.codes = _TrainingCodes(*rows, self.rng)
+        self.codes = _TrainingCodes(data, settings, targets, self.rng)
         self.intercept = self._best_constant(targets)
         self.score = np.tile(self.intercept, (len(data), 1))
         self.splits: list[tuple] = []
@@ -426,7 +428,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "depth": [Interval(Integral, 1, 8, closed="both"), StrOptions({"auto"})],
-        "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "l2_regularization": [Interval(Real, 0, None, closed="neither")],
         "max_bins": [Interval(Integral, 2, 254, closed="both")],
         "max_features": [Interval(Real, 0, 1, closed="right")],
         "bootstrap": ["boolean"],
@@ -456,6 +458,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             bootstrap=self.bootstrap,
             n_newton_steps=_NEWTON_STEPS[loss],
             is_categorical=self.is_categorical_,
+            n_categories=tuple(map(len, self.categories_)),
         )
         rng = check_random_state(self.random_state)
         settings, n_rounds, self.validation_score_ = first, self.n_estimators, None
@@ -511,26 +514,21 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     def _codes(self, X):
         """Return the codes of query rows, and the type of their numbers."""
         check_is_fitted(self)
-        if is_frame(X) and self.is_categorical_.any():
-            if X.shape[1] == len(self.is_categorical_):
-                X = _coded_frame(X, self.is_categorical_, self.categories_)
-            rows = query_rows(self, X, ensure_all_finite="allow-nan")
-        else:
-            rows = query_rows(self, X, ensure_all_finite="allow-nan")
-            if self.is_categorical_.any():
-                rows = rows.copy()
-                for j, known in zip(
-                    np.flatnonzero(self.is_categorical_), self.categories_, strict=True
-                ):
-                    at = np.searchsorted(known, rows[:, j]) % max(len(known), 1)
-                    is_known = known[at] == rows[:, j]
-                    rows[:, j] = np.where(is_known, at, np.nan)
+        if self._values.shape[1] != 2 ** self._split_columns.shape[1]:
+            raise ValueError("the number of leaves must be 2 to the power of the depth.")
+        is_coded = is_frame(X) and X.shape[1] == self.n_features_in_ and self.is_categorical_.any()
+        if is_coded:
+            X = _coded_frame(X, self.is_categorical_, self.categories_)
+        rows = query_rows(self, X, ensure_all_finite="allow-nan")
+        if not is_coded and self.is_categorical_.any():
+            rows = rows.copy()
+            columns = np.flatnonzero(self.is_categorical_)
+            for j, known in zip(columns, self.categories_, strict=True):
+                rows[:, j] = _category_codes(rows[:, j].tolist(), known)
         return self._columns(rows), rows.dtype
 
     def _raw_scores(self, X):
         codes, dtype = self._codes(X)
-        if self._values.shape[1] != 2 ** self._split_columns.shape[1]:
-            raise ValueError("the number of leaves must be 2 to the power of the depth.")
         score = np.tile(self.intercept_, (codes.shape[1], 1))
         for block in row_blocks(len(score), 8 * len(codes), max_rows=_BLOCK):
             part = np.ascontiguousarray(codes[:, block])

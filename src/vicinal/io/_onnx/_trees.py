@@ -1,5 +1,6 @@
 """Trees and forests: one node finds the leaf of every row in every tree, a table its value."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,12 @@ from sklearn.tree import (
     ExtraTreeRegressor,
 )
 
-from vicinal.ensemble import PrunedTreeClassifier, PrunedTreeRegressor
+from vicinal.ensemble import (
+    ObliviousBoostingClassifier,
+    ObliviousBoostingRegressor,
+    PrunedTreeClassifier,
+    PrunedTreeRegressor,
+)
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Writer
 
@@ -27,7 +33,9 @@ TREE_REGRESSORS = (DecisionTreeRegressor, ExtraTreeRegressor)
 _MOST_LEAVES = 2**24
 
 
-def leaf_values(graph: Graph, trees: list[Any], tables: list[np.ndarray], x: str) -> str:
+def leaf_values(
+    graph: Graph, trees: list[Any], tables: list[np.ndarray], x: str, *, single: bool = True
+) -> str:
     """Write the leaf value of each tree: (n, n_trees, width) from tables (n_nodes, width)."""
     nodes: dict[str, list] = {
         key: [] for key in ("tree", "node", "feature", "value", "mode", "yes", "no", "missing")
@@ -60,7 +68,7 @@ def leaf_values(graph: Graph, trees: list[Any], tables: list[np.ndarray], x: str
         )
     tensor = graph.onnx.numpy_helper.from_array
     # scikit-learn compares in single precision with thresholds in double.
-    rounded = graph.cast(graph.cast(x, "FLOAT"), "DOUBLE")
+    rounded = graph.cast(graph.cast(x, "FLOAT"), "DOUBLE") if single else x
     found = graph.add(
         "TreeEnsembleRegressor",
         rounded,
@@ -117,13 +125,61 @@ def _forest_value(graph: Graph, model: Any, x: str) -> str:
     return graph.average(forest_values(graph, model.estimators_, x), 1, keep=True)
 
 
+def _symmetric_scores(graph: Graph, model: Any, x: str) -> str:
+    """Write the scores of boosted symmetric trees, each expanded to a tree of single nodes."""
+    if model.is_categorical_.any():
+        raise OnnxExportError(
+            "target statistics of categorical columns cannot be exported; put TableEncoder before "
+            "the model and set categorical_features=None."
+        )
+    # A code is above 0 where the value is not missing, above b where it exceeds edge b - 1, and
+    # never above the last edge, which stands for no split.
+    largest = np.finfo(np.float64).max
+    edges = [np.concatenate([[-largest], own]) for own in model._columns.edges]
+    depth = model.depth_
+    n_inner, position = 2**depth - 1, np.arange(2**depth)
+    node = np.arange(2 * n_inner + 1)
+    level = np.minimum(np.log2(node + 1).astype(int), depth - 1)
+    is_leaf = node >= n_inner
+    # Leaves in the order of their nodes: the first level is the last bit of a leaf's index.
+    leaf = sum(((position >> (depth - 1 - d)) & 1) << d for d in range(depth))
+    trees, tables = [], []
+    for columns, codes, values in zip(
+        model._split_columns, model._split_codes, model._values, strict=True
+    ):
+        at = [
+            edges[j][b] if b < len(edges[j]) else largest
+            for j, b in zip(columns, codes, strict=True)
+        ]
+        trees.append(
+            SimpleNamespace(
+                n_outputs=1,
+                node_count=len(node),
+                children_left=np.where(is_leaf, -1, 2 * node + 1),
+                children_right=np.where(is_leaf, -1, 2 * node + 2),
+                feature=model._columns.sources[columns][level],
+                threshold=np.array(at)[level],
+                missing_go_to_left=np.ones(len(node), dtype=int),
+            )
+        )
+        tables.append(np.concatenate([np.zeros((n_inner, values.shape[1])), values[leaf]]))
+    scores = graph.total(leaf_values(graph, trees, tables, x, single=False), 1)
+    return graph.plus(scores, model.intercept_)
+
+
+def _symmetric_proba(graph: Graph, model: Any, x: str) -> str:
+    return graph.probabilities(_symmetric_scores(graph, model, x), len(model.classes_))
+
+
 PROBA: dict[type, Writer] = {
+    ObliviousBoostingClassifier: _symmetric_proba,
     **dict.fromkeys(TREE_CLASSIFIERS, _tree_proba),
     PrunedTreeClassifier: lambda graph, model, x: _tree_proba(graph, model.tree_, x),
     RandomForestClassifier: _forest_proba,
     ExtraTreesClassifier: _forest_proba,
 }
 VALUES: dict[type, Writer] = {
+    ObliviousBoostingRegressor: _symmetric_scores,
     **dict.fromkeys(TREE_REGRESSORS, lambda graph, model, x: forest_values(graph, [model], x)),
     PrunedTreeRegressor: lambda graph, model, x: forest_values(graph, [model.tree_], x),
     RandomForestRegressor: _forest_value,
