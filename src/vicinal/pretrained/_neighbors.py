@@ -31,6 +31,7 @@ _N_SHOWN = 10  # rows of the table of an explanation
 _MISSING: dict = {"ensure_all_finite": "allow-nan"}
 
 
+@documented
 class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     """Weighted training rows, with weights that a pretrained network computes.
 
@@ -107,7 +108,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         for seed in self.seeds_:
             rng = check_random_state(seed)
             columns = rng.normal(size=(X.shape[1], COLUMN_SIZE)).astype(np.float32)
-            encode = self._encoder(rng)
+            encode = self._encoder(y, rng)
             rows = self._context_rows(y, rng)
             scale = TableScale(X[rows], totals[rows], self._is_category)
             context = network.read(
@@ -305,9 +306,11 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
         self._store(data)
         return self
 
-    def _encoder(self, rng):
+    def _encoder(self, y, rng):
         """Return a function from class codes to embedding numbers, which are random."""
-        codes = rng.permutation(len(self.classes_)) % N_LABELS
+        # Classes are counted in the order of their first sorted row: names change nothing.
+        rank = np.argsort(np.argsort(np.unique(y, return_index=True)[1]))
+        codes = rng.permutation(len(self.classes_))[rank] % N_LABELS
         numbers = rng.permutation(N_LABELS)[codes]
         return lambda y, weights: numbers[y]
 
@@ -393,7 +396,7 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         self._store(data)
         return self
 
-    def _encoder(self, rng):
+    def _encoder(self, y, rng):
         """Return a function from targets to their features."""
         return lambda y, weights: target_features(_standardised(y, weights)[0], weights)
 
