@@ -39,7 +39,8 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     ----------
     n_passes : int, default=2
         Number of passes of the network, whose weights are averaged. Each pass has its own random
-        vectors of columns and its own embeddings of classes.
+        vectors of columns and its own embeddings of classes; where more than 128 columns vary, it
+        sees a random sample of 128.
     categorical_features : array-like of int or bool, default=None
         Columns that hold codes of categories: indices, or a mask. Their order means nothing.
     max_context : int, default=3000
@@ -110,7 +111,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
             columns = rng.normal(size=(X.shape[1], COLUMN_SIZE)).astype(np.float32)
             encode = self._encoder(y, rng)
             rows = self._context_rows(y, rng)
-            scale = TableScale(X[rows], totals[rows], self._is_category)
+            scale = TableScale(X[rows], totals[rows], self._is_category, rng)
             context = network.read(
                 scale.features(X[rows]),
                 columns[scale.columns],
