@@ -12,6 +12,7 @@ from vicinal.pretrained._cells import ColumnScale, TableScale, target_features
 
 WEIGHTS = Path(_network.__file__).parent / "weights.npz"
 ROOT = Path(__file__).parents[2]
+RNG = np.random.RandomState(0)
 
 
 def table(n=120, n_queries=50, p=6, seed=0):
@@ -30,7 +31,7 @@ def test_numpy_equals_the_training_code(task):
     from training import network as trained
 
     X, queries, value, is_category = table()
-    scale = TableScale(X, np.ones(len(X)), is_category)
+    scale = TableScale(X, np.ones(len(X)), is_category, RNG)
     cells, asked = scale.features(X), scale.features(queries)
     both = torch.tensor(np.concatenate([X, queries]), dtype=torch.float32)[None]
     described = trained.describe_cells(both, torch.tensor(is_category)[None], len(X))[0].numpy()
@@ -79,7 +80,7 @@ def test_column_features_count_weights_as_repetitions():
 
 def test_features_know_training_rows_alone():
     X, queries, *_ = table()
-    scale = TableScale(X, np.ones(len(X)), np.zeros(6, dtype=bool))
+    scale = TableScale(X, np.ones(len(X)), np.zeros(6, dtype=bool), RNG)
     together = scale.features(queries)
     alone = scale.features(queries[3:4])
     assert_allclose(together[:, 3:4], alone)
@@ -89,6 +90,13 @@ def test_constant_columns_are_dropped():
     X = np.ones((9, 3))
     X[:, 1] = np.arange(9)
     X[0, 2] = np.nan
-    assert TableScale(X, np.ones(9), np.zeros(3, dtype=bool)).columns.tolist() == [1, 2]
-    constant = TableScale(np.ones((9, 2)), np.ones(9), np.zeros(2, dtype=bool))
+    assert TableScale(X, np.ones(9), np.zeros(3, dtype=bool), RNG).columns.tolist() == [1, 2]
+    constant = TableScale(np.ones((9, 2)), np.ones(9), np.zeros(2, dtype=bool), RNG)
     assert constant.columns.tolist() == [0]
+
+
+def test_very_many_columns_are_sampled():
+    X = np.random.RandomState(0).normal(size=(9, 300))
+    scale = TableScale(X, np.ones(9), np.zeros(300, dtype=bool), RNG)
+    assert len(np.unique(scale.columns)) == 128
+    assert scale.features(X).shape == (128, 9, 16)

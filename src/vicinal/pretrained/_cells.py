@@ -51,8 +51,11 @@ class ColumnScale:
         return out
 
 
+MAX_COLUMNS = 128  # of a pass; training tables had at most 64
+
+
 class TableScale:
-    """The columns of a table that vary, each with its scale.
+    """The columns of a table that vary, each with its scale; a random sample of very many.
 
     Parameters
     ----------
@@ -62,13 +65,23 @@ class TableScale:
         Sample weights.
     is_category : ndarray of shape (n_features,)
         Which columns hold codes of categories.
+    rng : RandomState
+        Samples columns where more than ``MAX_COLUMNS`` vary.
     """
 
-    def __init__(self, X: np.ndarray, weights: np.ndarray, is_category: np.ndarray) -> None:
+    def __init__(
+        self,
+        X: np.ndarray,
+        weights: np.ndarray,
+        is_category: np.ndarray,
+        rng: np.random.RandomState,
+    ) -> None:
         first = X[:1]
         varies = ((X != first) & ~(np.isnan(X) & np.isnan(first))).any(axis=0)
         varies[0] |= not varies.any()
         self.columns = np.flatnonzero(varies)
+        if len(self.columns) > MAX_COLUMNS:
+            self.columns = np.sort(rng.permutation(self.columns)[:MAX_COLUMNS])
         self.scales = [ColumnScale(X[:, j], weights, bool(is_category[j])) for j in self.columns]
 
     def features(self, X: np.ndarray) -> np.ndarray:

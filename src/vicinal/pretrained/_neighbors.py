@@ -31,6 +31,7 @@ _N_SHOWN = 10  # rows of the table of an explanation
 _MISSING: dict = {"ensure_all_finite": "allow-nan"}
 
 
+@documented
 class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     """Weighted training rows, with weights that a pretrained network computes.
 
@@ -38,7 +39,8 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     ----------
     n_passes : int, default=2
         Number of passes of the network, whose weights are averaged. Each pass has its own random
-        vectors of columns and its own embeddings of classes.
+        vectors of columns and its own embeddings of classes; where more than 128 columns vary, it
+        sees a random sample of 128.
     categorical_features : array-like of int or bool, default=None
         Columns that hold codes of categories: indices, or a mask. Their order means nothing.
     max_context : int, default=3000
@@ -107,9 +109,9 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         for seed in self.seeds_:
             rng = check_random_state(seed)
             columns = rng.normal(size=(X.shape[1], COLUMN_SIZE)).astype(np.float32)
-            encode = self._encoder(rng)
+            encode = self._encoder(y, rng)
             rows = self._context_rows(y, rng)
-            scale = TableScale(X[rows], totals[rows], self._is_category)
+            scale = TableScale(X[rows], totals[rows], self._is_category, rng)
             context = network.read(
                 scale.features(X[rows]),
                 columns[scale.columns],
@@ -308,9 +310,11 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
         self._store(data)
         return self
 
-    def _encoder(self, rng):
+    def _encoder(self, y, rng):
         """Return a function from class codes to embedding numbers, which are random."""
-        codes = rng.permutation(len(self.classes_)) % N_LABELS
+        # Classes are counted in the order of their first sorted row: names change nothing.
+        rank = np.argsort(np.argsort(np.unique(y, return_index=True)[1]))
+        codes = rng.permutation(len(self.classes_))[rank] % N_LABELS
         numbers = rng.permutation(N_LABELS)[codes]
         return lambda y, weights: numbers[y]
 
@@ -396,7 +400,7 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         self._store(data)
         return self
 
-    def _encoder(self, rng):
+    def _encoder(self, y, rng):
         """Return a function from targets to their features."""
         return lambda y, weights: target_features(_standardised(y, weights)[0], weights)
 
