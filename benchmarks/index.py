@@ -77,8 +77,8 @@ def partition_claims():
         yield (
             f"test error on {name}, %, best of three local learners",
             of("best local row of the paper", column=name),
-            f"{of('default', column=name)} by default (selects "
-            f"{of('regions the default chose', column=name)} regions), "
+            f"{of('default', column=name)} by default (regions selected: "
+            f"{of('regions the default chose', column=name)}), "
             f"{of('15 logistic regions', column=name)} with 15 logistic regions; the paper's "
             f"protocol: LDA {of('local LDA, ours', column=name)}, "
             f"logistic {of('local logistic, ours', column=name)}, "
@@ -567,18 +567,27 @@ def markdown():
     """Return the index."""
     parts = [
         "# Results",
-        "Published numbers of the five papers and numbers of other libraries, compared with ours. "
-        "Each number of ours comes from the page in the last column, which was written by a script "
-        "of `benchmarks/` and names command, machine, versions and commit. Losses are shown. "
-        "`make results` builds this page from the others.",
+        "This page compares vicinal with the numbers of four papers and a lecture, and with other "
+        "libraries. Results in which vicinal is worse are shown too. Each row links to the page "
+        "with the full table, the protocol, the machine and the versions.",
     ]
     parts += headline()
+    parts += [
+        "How to read the tables: *published* is the number in the paper, and *ours* is the number "
+        "of vicinal. An error in % is the share of wrong labels on test rows. An error ratio is "
+        "the error of the other library divided by ours: above 1, ours is smaller. Rank 1 is the "
+        "best model. LCU is the paper's name for `LocallyAdaptiveClassifier`, and DC-SVM is "
+        "`DivideConquerSVC`.",
+    ]
     for title, claims in PAPERS.items():
         rows = [(c, p, o, where(name)) for c, p, o, name in claims()]
         parts += [f"## {title}", table(("claim", "published", "ours", "page"), rows)]
     rows = [(peer, q, theirs, ours, where(name)) for peer, q, theirs, ours, name in peer_claims()]
     parts += [
         "## Other libraries, task by task",
+        "The rows on AutoClassifier and AutoRegressor are not a blind comparison: the model "
+        "families were selected when test errors of one split of most data sets were known. Most "
+        "data sets have one or two splits.",
         table(("library", "what is measured", "theirs", "ours", "page"), rows),
     ]
     rows = [
@@ -588,8 +597,8 @@ def markdown():
     ]
     parts += [
         "## All pages",
-        "Every page is built from cases stored in `benchmarks/cases`, without running anything; "
-        "a test compares them.",
+        "`make results` builds every page from measurements stored in `benchmarks/cases`. A test "
+        "compares the pages with the stored measurements.",
         table(("page", "sections"), rows),
         "```{toctree}\n:maxdepth: 1\n:glob:\n:hidden:\n\n*\n```",
     ]

@@ -1,14 +1,14 @@
 """
-One table, three answers
-========================
+A global model, a local model and a partition
+=============================================
 
-A single straight line, a straight line fitted anew around every point, and a handful of regions
-with one straight line each: the same noisy table seen by a global model, by a local model, and by a
-learned partition. The number in each title is the accuracy on rows that no model has seen.
+One straight line cannot separate these two classes. A linear model fitted around every query can,
+and so can four regions with one linear model each. The number in each title is the accuracy on rows
+that the models were not fitted to.
 """
 
 # %%
-# Two classes that no straight line separates.
+# The training set has 400 rows of two curved classes; the other 1,200 rows are for testing.
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -30,8 +30,8 @@ models = {
 }
 
 # %%
-# Each panel shows the predicted class over the plane. The local model bends where the data bend;
-# the partition is made of straight pieces that can be written down.
+# Each panel shows the predicted class of every point. The border of the local model follows the
+# curve of the data. The border of the partition consists of a few straight pieces.
 low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
 grid_x, grid_y = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
@@ -44,7 +44,7 @@ for axis, (name, model) in zip(axes, models.items(), strict=True):
     axis.pcolormesh(grid_x, grid_y, labels, cmap=paper, shading="auto")
     axis.contour(grid_x, grid_y, labels, levels=[0.5], colors="#333333", linewidths=1)
     axis.scatter(*X_train.T, c=y_train, cmap=ink, s=9, linewidths=0)
-    axis.set_title(f"{name}\n{model.score(X_test, y_test):.1%} of new rows right", fontsize=11)
+    axis.set_title(f"{name}\n{model.score(X_test, y_test):.1%} accuracy on new rows", fontsize=11)
     axis.set_xticks([])
     axis.set_yticks([])
 figure.tight_layout()

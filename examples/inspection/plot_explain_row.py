@@ -1,10 +1,11 @@
 """
-Two reasons for one prediction
-==============================
+Explanations of one prediction by two models
+============================================
 
-Two models call the same tumour by the same name, each with its own reasons. A partition names the
-region that the row fell in and the coefficients that hold there; a local model names the rows that
-spoke for it and the slopes of the line fitted around it. ``explain`` puts either into one object.
+Two models predict the same class for a tumour, and :func:`~vicinal.inspection.explain` shows why.
+The explanation of a partition has the region of the row and the coefficients of this region. The
+explanation of a local model has the nearest training rows and the slopes of the linear model that
+was fitted to them.
 """
 
 # %%
@@ -30,27 +31,29 @@ for model in (partition, local):
     print(f"{type(model).__name__}: accuracy {model.score(X_test, y_test):.3f}")
 
 # %%
-# A row near the border, where both models agree but are not sure
-# ---------------------------------------------------------------
+# A row near the border between the classes
+# -----------------------------------------
+# This is the test row for which both models predict the same class with the least confidence.
 import numpy as np
 
 proba = [model.predict_proba(X_test)[:, 1] for model in (partition, local)]
-unsure = np.abs(proba[0] - 0.5) + np.abs(proba[1] - 0.5)
-unsure[(proba[0] > 0.5) != (proba[1] > 0.5)] = 1.0
-row = X_test.iloc[[unsure.argmin()]]
+confidence = np.abs(proba[0] - 0.5) + np.abs(proba[1] - 0.5)
+confidence[(proba[0] > 0.5) != (proba[1] > 0.5)] = 1.0
+row = X_test.iloc[[confidence.argmin()]]
 
 by_region = explain(partition, row)
 by_neighbors = explain(local, row)
 print(by_region.text(max_rows=5))
 
 # %%
-# The local model tells the same in terms of other patients:
+# The local model explains its prediction by similar patients:
 print(by_neighbors.text(max_rows=5))
 
 # %%
-# Side by side
-# ------------
-# Bars to the right speak for the prediction, bars to the left against it.
+# Both explanations as bars
+# -------------------------
+# Columns with a bar to the right favour the predicted class, columns with a bar to the left the
+# other one. The last panel shows the weights of the neighbours.
 import matplotlib.pyplot as plt
 
 fig, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained", width_ratios=[4, 4, 3])
@@ -58,13 +61,13 @@ by_region.plot(axes[0], max_rows=8)
 by_neighbors.plot(axes[1], max_rows=8)
 by_neighbors.plot(axes[2], section="neighbors", max_rows=8)
 axes[0].set_title(f"region {by_region['region'].values['region']} of the partition")
-axes[1].set_title("line around the row")
+axes[1].set_title("linear model around the row")
 axes[1].locator_params(axis="x", nbins=4)
-axes[2].set_title("who speaks for it")
+axes[2].set_title("nearest training rows")
 axes[2].set_ylabel("training row")
 fig.suptitle(f"Both models predict {by_region.prediction}")
 plt.show()
 
 # %%
-# The units are those of the table, although the local model sits behind a scaler. The same object
-# gives ``to_dict()`` for programs and ``to_html()`` for pages.
+# Values and slopes are in the units of the table, although the local model is fitted to scaled
+# columns. ``to_dict()`` returns an explanation as plain values, ``to_html()`` as HTML.

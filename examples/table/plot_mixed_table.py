@@ -1,10 +1,11 @@
 """
-A raw table, decided column by column
-=====================================
+Encoding a table with prices, dates, text and missing values
+============================================================
 
-Orders of a shop as they were written down: prices with a currency sign, days in the German way,
-gaps, remarks, an order number, and customers, of whom there are many. The encoder says what it
-makes of each column; the statistics of the target that customers are encoded by must not leak.
+The orders of a shop have prices with a currency sign, German dates, missing values, remarks, an
+order number and many customers. :class:`~vicinal.table.TableEncoder` turns them into numbers and
+reports its decision for each column. Customers are encoded by the mean of their targets; the last
+plot shows why this must be done in folds.
 """
 
 # %%
@@ -38,8 +39,9 @@ y = np.where(sent_back, "returned", "kept")
 print(orders.head())
 
 # %%
-# What the encoder makes of it
-# ----------------------------
+# Decisions of the encoder
+# ------------------------
+# The order number is left out. The last table counts the encoded columns of each column.
 from vicinal.table import TableEncoder
 
 encoder = TableEncoder()
@@ -48,14 +50,15 @@ print("\n".join(encoder.decisions_))
 print(pd.Series(encoder.sources_).value_counts(sort=False))
 
 # %%
-# Rows that are not like those of the fit are encoded by rule, and every row can be read back.
+# New rows may have other values than the training rows: a price that is no number and an unseen
+# category are encoded as missing values. ``inverse_transform`` turns the numbers back into values.
 strange = orders[:2].assign(price=["on request", "1200"], kind=["book", "rocket"], customer="new")
 print(encoder.inverse_transform(encoder.transform(strange)))
 
 # %%
-# Before a model
-# --------------
-# Two forms of the same table: one for distances and lines, one for trees.
+# The encoder in a pipeline
+# -------------------------
+# The default encoding is for models that use distances or linear functions, ``"tree"`` for trees.
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -65,7 +68,9 @@ from sklearn.preprocessing import StandardScaler
 from vicinal import SpacePartitioningClassifier
 
 models = {
-    "a line": make_pipeline(TableEncoder(), StandardScaler(), LogisticRegression(C=0.1)),
+    "logistic regression": make_pipeline(
+        TableEncoder(), StandardScaler(), LogisticRegression(C=0.1)
+    ),
     "three regions": make_pipeline(
         TableEncoder(),
         StandardScaler(),
@@ -80,10 +85,11 @@ for name, model in models.items():
     print(f"{name}: ROC AUC {scores.mean():.3f}")
 
 # %%
-# What would leak
-# ---------------
-# With labels of a coin a customer tells nothing. Statistics that include a row's own label seem to
-# tell a lot; `fit_transform`, which a pipeline calls, uses the labels of other folds.
+# Target means can leak
+# ---------------------
+# Here the labels are random, so customers cannot predict them. With ``fit`` and ``transform`` the
+# mean of a customer includes the row's own label, and the two classes seem to differ.
+# ``fit_transform``, which pipelines call, uses the labels of other folds and shows no difference.
 import matplotlib.pyplot as plt
 
 coin = rng.choice(["heads", "tails"], n)

@@ -1,9 +1,9 @@
 """
-The first call on a mixed table
-===============================
+AutoRegressor on a table with strings, dates and missing values
+===============================================================
 
-Words, numbers, gaps and a date go in as they are; out come predictions, an honest estimate of how
-good they are, and who made them.
+:class:`~vicinal.auto.AutoRegressor` takes a data frame without preparation. It returns predictions,
+an estimate of their R2 on new rows, and the contribution of each base model to each prediction.
 """
 
 # %%
@@ -25,19 +25,22 @@ flats = pd.DataFrame({"town": town, "area": area, "built": built, "floor": floor
 print(flats.head())
 
 # %%
-# One call
-# --------
+# Fit, and compare the estimated score with the score on new rows
+# ---------------------------------------------------------------
+# ``score_`` is estimated from held-out predictions of the training rows. The leaderboard lists the
+# base models, and the models that were skipped with the reason.
 from vicinal import AutoRegressor
 
 model = AutoRegressor(random_state=0).fit(flats[:400], rent[:400])
-print(f"expected R2 {model.score_:.3f} +- {model.score_error_:.3f}")
-print(f"R2 on fresh rows {model.score(flats[400:], rent[400:]):.3f}")
+print(f"estimated R2 {model.score_:.3f} +- {model.score_error_:.3f}")
+print(f"R2 on new rows {model.score(flats[400:], rent[400:]):.3f}")
 print(model.leaderboard()[["name", "weight", "loss", "reason"]].to_string(index=False))
 
 # %%
-# Who said what of one flat
-# -------------------------
-# The contributions of the members add up to the answer.
+# Contributions of the base models
+# --------------------------------
+# The contributions of the base models add up to the predicted rent. The dotted line is the true
+# rent.
 import matplotlib.pyplot as plt
 
 names = [base.name for base in model.estimators_]
@@ -46,7 +49,7 @@ fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 left = np.r_[0.0, np.cumsum(parts)[:-1]]
 ax.barh(names, parts, left=left)
 ax.bar_label(ax.containers[0], [f"{part:.0f}" for part in parts], label_type="center", color="w")
-ax.axvline(rent[400], color="black", linestyle=":", label=f"truth: {rent[400]:.0f}")
+ax.axvline(rent[400], color="black", linestyle=":", label=f"true rent: {rent[400]:.0f}")
 ax.set(xlabel="rent", title=f"predicted rent {parts.sum():.0f}")
 ax.invert_yaxis()
 ax.legend(loc="lower left")
