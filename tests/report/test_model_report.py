@@ -274,9 +274,9 @@ def test_every_row_is_explained_before_any_is_compared_with_others(three_classes
 
     has_background = []
 
-    def explain(model, row, *, background, X_train):
+    def explain(model, row, *, background, **options):
         has_background.append(background is not None)
-        return _model_report_explain(model, row, background=background, X_train=X_train)
+        return _model_report_explain(model, row, background=background, **options)
 
     _model_report_explain = _model_report.explain
     monkeypatch.setattr(_model_report, "explain", explain)

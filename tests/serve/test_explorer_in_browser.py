@@ -129,7 +129,7 @@ def test_neighbours_are_shown_with_their_values(browser, address, people):
     ]
     assert cells[1] == "0"
     assert cells[4] == str(people[0]["age"][7])
-    assert cells[-1] == str(people[0]["account"][7])  # in full
+    assert cells[-1] == f"{people[0]['account'][7]:,}"  # in full
 
 
 def test_numbers_have_an_interval_and_a_goal(browser, people):
