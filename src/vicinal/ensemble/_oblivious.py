@@ -165,7 +165,8 @@ class _TrainingCodes:
         orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
         prior = np.average(targets, axis=0, weights=weights)
         n_codes = [len(bins) + 2 for bins in edges]
-        tables, ordered = [], [[] for _ in orders]
+        tables: list[np.ndarray] = []
+        ordered: list[list[np.ndarray]] = [[] for _ in orders]
         for j, size in zip(categorical, settings.n_categories, strict=True):
             category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
             sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
