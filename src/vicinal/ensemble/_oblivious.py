@@ -618,7 +618,7 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
     """Gradient boosting of symmetric trees, for classes.
 
     All nodes of a level have the same split. Such trees are strongly regularised, predictions take
-    about a microsecond, and the contributions of the columns are exact. Categorical columns and
+    a few microseconds, and the contributions of the columns are exact. Categorical columns and
     missing values need no preparation; the number of rounds and the depth are selected on held-out
     rows.
 
@@ -708,7 +708,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
     """Gradient boosting of symmetric trees, for regression.
 
     All nodes of a level have the same split. Such trees are strongly regularised, predictions take
-    about a microsecond, and the contributions of the columns are exact. Categorical columns and
+    a few microseconds, and the contributions of the columns are exact. Categorical columns and
     missing values need no preparation; the number of rounds and the depth are selected on held-out
     rows.
 
