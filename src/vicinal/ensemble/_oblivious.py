@@ -165,7 +165,8 @@ class _TrainingCodes:
         orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
         prior = np.average(targets, axis=0, weights=weights)
         n_codes = [len(bins) + 2 for bins in edges]
-        tables, ordered = [], [[] for _ in orders]
+        tables: list[np.ndarray] = []
+        ordered: list[list[np.ndarray]] = [[] for _ in orders]
         for j, size in zip(categorical, settings.n_categories, strict=True):
             category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
             sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
@@ -617,7 +618,7 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
     """Gradient boosting of symmetric trees, for classes.
 
     All nodes of a level have the same split. Such trees are strongly regularised, predictions take
-    about a microsecond, and the contributions of the columns are exact. Categorical columns and
+    a few microseconds, and the contributions of the columns are exact. Categorical columns and
     missing values need no preparation; the number of rounds and the depth are selected on held-out
     rows.
 
@@ -707,7 +708,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
     """Gradient boosting of symmetric trees, for regression.
 
     All nodes of a level have the same split. Such trees are strongly regularised, predictions take
-    about a microsecond, and the contributions of the columns are exact. Categorical columns and
+    a few microseconds, and the contributions of the columns are exact. Categorical columns and
     missing values need no preparation; the number of rounds and the depth are selected on held-out
     rows.
 
