@@ -299,7 +299,8 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert run(["explain", str(model), str(csv), "--row", "3", "--quick"]) == 0
     quick = capsys.readouterr().out
     assert "Counterfactual" not in quick
-    assert set(quick.split("\n\n")) < {part.rstrip() for part in text.split("\n\n")} | {quick}
+    parts = [part.rstrip() for part in text.split("\n\n")]
+    assert all(part.rstrip() in parts for part in quick.split("\n\n"))
     assert run(["explain", str(model), str(csv), "--row", "3", "--fixed", "age", "--json"]) == 0
     change = json.loads(capsys.readouterr().out)["sections"]["counterfactual"]
     assert {line["column"] for line in change["table"]} <= {"city"}
@@ -360,7 +361,7 @@ def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_pa
     table.drop("income").write_csv(tmp_path / "new.csv")
     arguments = ["report", str(model), str(tmp_path / "new.csv"), "--rows", "2"]
     assert run([*arguments, "--out", str(page)]) == 0
-    assert "how good the predictions are is unknown" in page.read_text()
+    assert "scores cannot be computed" in page.read_text()
     assert run([*arguments, "--out", str(page), "--target", "wage"]) == 2
     assert "no column 'wage'" in capsys.readouterr().err
     table.with_columns(income=pl.lit("middling")).write_csv(tmp_path / "new.csv")
@@ -494,7 +495,7 @@ def test_warmup_compiles_what_larger_tables_need(capsys):
     assert run(["warmup"]) == 0
     out = capsys.readouterr().out
     assert "two classes" in out
-    assert "kept in" in out
+    assert "stored in" in out
     for kernel in (ridge_equivalent_kernels, ridge_slopes, listed_distances, nearest_rows):
         assert kernel.signatures, kernel.__name__
 

@@ -53,7 +53,7 @@ def test_check_prints_what_it_found_and_writes_a_page(spoiled, tmp_path, capsys)
     html = page.read_text()
     for title in ("Duplicate rows", "Columns that leak the target", "Drift of new rows"):
         assert f">{title}<" in html
-    assert "A look at people.csv compared with new.csv" in html
+    assert "Check of people.csv compared with new.csv" in html
     assert "http" not in html.replace("http-equiv", "")
 
 

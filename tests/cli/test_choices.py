@@ -154,7 +154,7 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
     assert run(["explain", str(costly), str(folder / "claims.csv"), "--row", "3", "--quick"]) == 0
     shown = capsys.readouterr()
     assert "the prediction is 'yes' from probability" in shown.err
-    assert f"predicts {predictions['prediction'][3]} " in shown.out
+    assert f"predicts fraud = {predictions['prediction'][3]} " in shown.out
     page = tmp_path / "page.html"
     table = str(folder / "claims.csv")
     assert run(["report", str(costly), table, "--rows", "1", "--out", str(page)]) == 0
@@ -240,7 +240,7 @@ def test_limits_and_typicality_are_columns_of_the_output(folder, tmp_path, capsy
     assert ((predictions["lower"] <= truth) & (truth <= predictions["upper"])).mean() > 0.6
     assert predictions["typicality"].is_between(0, 1).all()
     assert run([*arguments, "--interval", "90"]) == 2
-    assert "--interval 90 must be a chance between 0 and 1" in capsys.readouterr().err
+    assert "--interval 90 must be a probability between 0 and 1" in capsys.readouterr().err
 
 
 def test_prediction_sets(folder, costly, capsys):

@@ -105,7 +105,7 @@ def test_small_table_is_compared_explained_and_kept(tmp_path, capsys):
     assert run([*arguments, "--out", str(page)]) == 0
     stdout, stderr = capsys.readouterr()
     assert json.loads(stdout)["models"][0]["name"] == "ridge"
-    assert "looking closer at ridge" in stderr
+    assert "computing the report of ridge" in stderr
     assert "ridge saved" in stderr
     assert page.read_text().count('class="pick"') == 8
     assert run(["predict", str(best), str(RAW / "longley/longley.csv")]) == 0

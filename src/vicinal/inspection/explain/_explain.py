@@ -1,5 +1,6 @@
 """Explain one prediction of any fitted model."""
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -236,13 +237,16 @@ def _limits(model: Any, X: Any, coverage: float) -> dict[str, Any]:
     if not hasattr(model, "held_out_"):
         return {}
     try:
-        if not hasattr(model, "classes_"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # an unbounded interval is not shown
+            if hasattr(model, "classes_"):
+                is_in = np.asarray(as_numpy(model.predict_set(X, coverage=coverage)), dtype=bool)[0]
+                return {"labels": np.asarray(model.classes_)[is_in].tolist()}
             low, high = np.asarray(as_numpy(model.predict_interval(X, coverage=coverage)))[0]
-            return {"interval": (float(low), float(high))}
-        is_in = np.asarray(as_numpy(model.predict_set(X, coverage=coverage)), dtype=bool)[0]
-        return {"labels": np.asarray(model.classes_)[is_in].tolist()}
     except (ValueError, TypeError):  # its training rows are not stored, or several targets
         return {}
+    is_finite = np.isfinite(low) and np.isfinite(high)
+    return {"interval": (float(low), float(high))} if is_finite else {}
 
 
 def _with_target_counts(section: ExplanationSection, name: str | None) -> ExplanationSection:
