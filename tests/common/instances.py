@@ -114,7 +114,7 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
             "multi_class": "ovo",
         },
     ],
-    "TableEncoder": [{"form": "tree"}],
+    "TableEncoder": [{"encoding": "tree"}],
     "TruncatedRBFClassifier": [{"loss": "log_loss"}],
     "WeightedLDA": [{"shrinkage": "auto"}],
     "WhiteningTransformer": [{"method": "zca"}, {"method": "pca"}],
