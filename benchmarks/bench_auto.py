@@ -495,7 +495,7 @@ def honesty(page: ResultsPage) -> None:
         "## Was the score honest?\n\nHow often the error that `score_` estimated was within two "
         "standard errors of the error on fresh rows: its own (`score_error_`), and that of the "
         "difference, because fresh rows are a sample, too. Aim: 93 %. The mean is of the "
-        "difference, told less found, in its standard errors."
+        "difference, estimate less found, in its standard errors."
     )
     rows = []
     for task, names in (("classification", CLASSIFICATION), ("regression", REGRESSION)):
@@ -598,9 +598,10 @@ def main() -> None:
         "standardisation; strings as they are for models that accept them, as indicator columns "
         "for the others). Random splits: seven tenths for training, at most as many rows as "
         "stated. Every "
-        "model sees the same rows and no setting was chosen per set. Not blind: which kinds of "
-        "members are tried was settled with test errors of one split of most sets in sight, and of "
-        "four of puma32h. Ratios of wrong labels are of (error + half a point), means over sets "
+        "model sees the same rows and no setting was chosen per set. Not blind: the model "
+        "families were chosen after test errors of one split of most sets, and of four of "
+        "puma32h, had been seen. Ratios of wrong labels are of (error + half a point), means over "
+        "sets "
         "are geometric.",
         packages=("lightgbm",),
     )

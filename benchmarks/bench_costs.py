@@ -358,7 +358,7 @@ def growth_section(page: ResultsPage, sizes: Sequence[int]) -> None:
         }
         page.text(
             f"From {FEW:,} to {MANY:,} rows fits take the rows to the power {powers['fit']:.2f}, "
-            f"answers {powers['predict']:.2f}, memory {powers['memory']:.2f}."
+            f"predictions {powers['predict']:.2f}, memory {powers['memory']:.2f}."
         )
 
 

@@ -447,7 +447,7 @@ def main():
         f"`kill -9` of `vicinal serve` (LocalClassifier) after {KILLED_AFTER:.0f} s under the same "
         f"load, and a start right after it: {found['down_s']:.1f} s to the next response; "
         f"{found['failed']} requests failed in between, and the clients went on by themselves. All "
-        f"{len(X)} answers after it are {same}; nothing is kept between requests, so nothing was "
+        f"{len(X)} responses after it are {same}; nothing is kept between requests, so nothing was "
         "lost."
     )
     page.write()

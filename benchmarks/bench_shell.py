@@ -159,7 +159,7 @@ def adult_part(page, folder):
     page.text(
         "32,561 training and 16,281 test rows with strings, numbers and missing values, in CSV "
         "files. The two "
-        f"that plan are told {BUDGET} seconds. Start of Python and reading included; minutes of "
+        f"that plan have {BUDGET} seconds. Start of Python and reading included; minutes of "
         "processor time count all cores and processes, after a first run that compiled."
     )
     page.table(

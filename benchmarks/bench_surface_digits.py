@@ -172,7 +172,7 @@ def main():
         "with h in units of the mean distance to the nearest neighbour (1-NN). The paper reports "
         "0.961 / 0.960 / 0.960 for local SVMs at h = 20 and 0.948 / 0.947 / 0.948 for the "
         "linear one, and does not state the scaling of the pixels. Means over splits, with the "
-        "standard deviation of the accuracy between them; for time, local machines were asked for "
+        "standard deviation of the accuracy between them; for time, local SVMs predicted "
         f"{LOCAL_ROWS} of the 540 test rows of a split and {PROJECTED_ROWS} were projected.",
     )
     stated = "standardised"

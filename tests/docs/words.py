@@ -42,6 +42,8 @@ WORDS = {
 ALLOWED = [
     r"out[ -]of[ -]place|in[ -]place|decimal places?|take place|placeholder\w*|replace\w*",
     r"draw\w* (a |the |an )?(plot|figure|line|curve|picture|axes|boundary|map|bar|graph|chart)\w*",
+    r"_stop_words_id|stop_words\w*|item\|member\|object|dual_gap\w*|TimeSeriesSplit\.gap|ask\.weight",
+    r"(\d+|first|between|\|) draws?\b",
     r"random draws?|draws? (from|of) (a|the) (posterior|distribution|prior)",
     r"duality gap|gap statistic|generali[sz]ation gap|(column-|row-|grid-)?gap\s*:",
     r"members? of (a|the|an) (class|dataclass|zip|archive|json)\w*",

@@ -151,7 +151,7 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         -------
         HeldOut
             ``candidates``: parameters of each candidate; ``rows``: the row of each prediction, in
-            the order of the folds; ``answers`` of shape (n_candidates, n_entries, n_outputs):
+            the order of the folds; ``predictions`` of shape (n_candidates, n_entries, n_outputs):
             predictions, or class probabilities.
         """
         model = clone(self)
