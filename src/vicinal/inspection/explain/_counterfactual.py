@@ -66,8 +66,8 @@ class Constraints:
             if unknown:
                 raise ValueError(f"{option} names {unknown}, but the columns are {names}.")
         for name, limits in self.ranges.items():
-            is_pair = np.shape(limits) == (2,)
-            if not is_pair or (None not in limits and limits[0] > limits[1]):
+            low, high = limits if len(limits) == 2 else (1.0, 0.0)
+            if low is not None and high is not None and low > high:
                 raise ValueError(f"ranges[{name!r}]={limits!r} must be a pair (low, high).")
         if self.n_counterfactuals < 1:
             raise ValueError(f"n_counterfactuals={self.n_counterfactuals!r} must be at least 1.")
@@ -178,7 +178,7 @@ class _Search:
         if j in self.codes.first:
             allowed = np.arange(len(self.codes.first[j]))
             if name in given.categories:
-                known = [self.codes.decoded(j, code) for code in allowed]
+                known = [self.codes.decoded(j, float(code)) for code in allowed]
                 allowed = np.array([k for k, v in enumerate(known) if v in given.categories[name]])
             self.allowed[j] = allowed.astype(float)
             return
@@ -288,8 +288,12 @@ class _Search:
         if isinstance(self.given.target, tuple | list):
             values = np.asarray(self.model.predict(points), dtype=float)
             low, high = self.given.target
-            below = np.maximum(0.0, low - values) if low is not None else 0.0
-            return -(below + (np.maximum(0.0, values - high) if high is not None else 0.0))
+            missing = np.zeros(len(values))
+            if low is not None:
+                missing += np.maximum(0.0, low - values)
+            if high is not None:
+                missing += np.maximum(0.0, values - high)
+            return -missing
         if not hasattr(self.model, "predict_proba"):
             return None
         proba = np.clip(np.asarray(self.model.predict_proba(points)), 1e-9, 1.0 - 1e-9)
