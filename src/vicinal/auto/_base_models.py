@@ -262,7 +262,12 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         # Splits look at the root of the columns in classification, and at half of them or all.
         n_looked_at = np.sqrt(shape.n_columns) if shape.is_classification else shape.n_columns / 4
         seconds = 0.4 * shape.thousands * (1.0 + n_looked_at / 4.0)
-        options = {"once": True, "whole": True, "seconds": seconds, "bonus": _PROBE_BONUS}
+        options: dict[str, Any] = {
+            "once": True,
+            "whole": True,
+            "seconds": seconds,
+            "bonus": _PROBE_BONUS,
+        }
         options["probe_share"] = _PROBE_SHARE
         names = list(_FORESTS.items())
         for metric, name in names[:1] if shape.preset == "fast" else names:
@@ -402,7 +407,7 @@ def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield a support vector machine with a radial kernel on small tables."""
     if shape.n_rows > _MAX_SVM_ROWS:
         return
-    options = {"once": True, "seconds": 0.5 * shape.thousands**2}
+    options: dict[str, Any] = {"once": True, "seconds": 0.5 * shape.thousands**2}
     name = "support vector machine"
     if shape.is_classification and shape.n_outputs <= _MAX_SVM_CLASSES:
         grid = [{"svc__C": c} for c in (1.0, 10.0)]
@@ -416,7 +421,10 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield kernel ridge in the gradient metric, for smooth targets of small tables."""
     if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape):
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
-        options = {"seconds": 2.5 * shape.thousands, "whole": shape.n_rows > _MAX_KERNEL_FOLDS}
+        options: dict[str, Any] = {
+            "seconds": 2.5 * shape.thousands,
+            "whole": shape.n_rows > _MAX_KERNEL_FOLDS,
+        }
         yield Spec(_KERNEL, model, once=True, **options)
 
 

@@ -45,7 +45,7 @@ def narrow(array: np.ndarray) -> np.ndarray:
     for kind in types:
         if np.dtype(kind).itemsize < array.itemsize:
             with np.errstate(all="ignore"):
-                small = array.astype(kind)
+                small: np.ndarray = array.astype(kind)
             if np.array_equal(small.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
                 return small
     return array
