@@ -180,7 +180,9 @@ def test_presets_try_more_families_the_more_time_they_have():
     assert PRICES["fast"] > PRICES["default"] > PRICES["best"] > 0.0
 
 
-@pytest.mark.parametrize("family", ["local", "forest", "boosting", "gradient", "svm", "kernel"])
+@pytest.mark.parametrize(
+    "family", ["local", "forest", "boosting", "gradient", "svm", "kernel", "pretrained"]
+)
 def test_models_take_longer_on_longer_tables(family):
     shape = TableShape(500, 8, 1, False, False, None, None)
     tried = {"local linear (standardized)": 0.1}
@@ -234,3 +236,20 @@ def test_gradient_metrics_are_skipped_where_kernel_ridge_is_much_better(loss, is
     tried = {"local linear (standardized)": 0.6, "kernel ridge (gradient metric)": loss}
     spec = next(FAMILIES["gradient"](shape, tried))
     assert bool(spec.reason) != is_tried
+
+
+@pytest.mark.parametrize("kind", [AutoClassifier, AutoRegressor])
+def test_pretrained_neighbours_are_part_of_the_ensemble_where_named(kind):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(120, 3))
+    y = np.sign(X[:, 0] * X[:, 1]) if kind is AutoClassifier else X[:, 0] * X[:, 1]
+    model = kind(["constant", "pretrained"], random_state=0).fit(X, y)
+    assert "pretrained neighbours" in [base.name for base in model.estimators_]
+    assert model.score(X, y) > 0.7
+
+
+def test_pretrained_neighbours_need_a_preset_or_few_rows():
+    shape = TableShape(1000, 5, 2, True, False, None, None)
+    assert "preset='best'" in default_families(shape)["pretrained"]
+    assert default_families(replace(shape, preset="best"))["pretrained"] == ""
+    assert not list(FAMILIES["pretrained"](replace(shape, n_rows=2000), {}))

@@ -48,7 +48,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         Price of processor time. A model is tried beyond its first fold only if the expected
         reduction of the held-out loss pays for its time: 0.05 % for each second per 1,000 rows, 2 %
         for ``"fast"`` and 0.01 % for ``"best"``; four times as much in regression. ``"fast"``
-        skips the expensive families, and ``"best"`` adds ``"neural"``.
+        skips the expensive families, and ``"best"`` adds ``"pretrained"`` and ``"neural"``.
     max_fit_time : float, default=None
         Seconds for the whole fit: a model whose projected time does not fit is skipped. ``None``
         sets no limit.
@@ -273,9 +273,9 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
     ----------
     families : "default" or list, default="default"
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
-        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"neural"``), pairs
-        (name, classifier), or both. ``"default"`` tries every family but the last, which takes
-        minutes, each where it is likely to improve the ensemble.
+        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"pretrained"``, ``"neural"``),
+        pairs (name, classifier), or both. ``"default"`` tries every family but the last two, which
+        take longer, each where it is likely to improve the ensemble.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the rows of each class. They apply to the base models, to their
         selection and to the weights of the ensemble.
@@ -418,9 +418,9 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
     ----------
     families : "default" or list, default="default"
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
-        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"neural"``), pairs
-        (name, regressor), or both. ``"default"`` tries every family but the last, which takes
-        minutes, each where it is likely to improve the ensemble.
+        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"pretrained"``, ``"neural"``),
+        pairs (name, regressor), or both. ``"default"`` tries every family but the last two, which
+        take longer, each where it is likely to improve the ensemble.
 
     Attributes
     ----------

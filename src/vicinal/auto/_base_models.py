@@ -32,6 +32,7 @@ from vicinal.metric import (
     NeuralNeighborsClassifier,
     NeuralNeighborsRegressor,
 )
+from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
 
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
@@ -438,6 +439,23 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         yield Spec("neural neighbours", NeuralNeighborsRegressor(), once=True)
 
 
+# Training tables of the pretrained network had at most 1,800 rows.
+_MAX_PRETRAINED_ROWS = 1500
+
+
+def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
+    """Yield neighbours weighted by a network that was trained on simulated tables."""
+    if shape.n_rows > _MAX_PRETRAINED_ROWS or (not shape.is_classification and shape.n_outputs > 1):
+        return
+    kind = (
+        PretrainedNeighborsClassifier if shape.is_classification else PretrainedNeighborsRegressor
+    )
+    # Every fold reads its rows again.
+    seconds = 6.0 * shape.thousands * (0.5 + shape.n_columns / 20.0)
+    model = kind(categorical_features=shape.categorical)
+    yield Spec("pretrained neighbours", model, encoding="tree", once=True, seconds=seconds)
+
+
 FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "constant": constant,
     "linear": linear,
@@ -447,6 +465,7 @@ FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "boosting": boosting,
     "gradient": gradient,
     "svm": svm,
+    "pretrained": pretrained,
     "neural": neural,
 }
 # Families that compute on the device of the arrays. Nets take seconds there, up to so many rows.
@@ -472,6 +491,7 @@ def default_families(shape: TableShape) -> dict[str, str]:
         return families
     if not shape.on_device:
         families["neural"] = "it takes minutes without a GPU; name it in families to try it"
+        families["pretrained"] = "it is part of preset='best'; name it in families to try it"
         return families
     for family in FAMILIES:
         if family not in _DEVICE_FAMILIES:
