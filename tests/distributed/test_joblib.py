@@ -61,7 +61,7 @@ def test_tasks_of_joblib_reach_the_workers_of_dask(client, rows):
     with joblib.parallel_config(backend="dask"):
         predictions("BootstrapEnsembleClassifier", rows, None)
     done = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
-    assert any("_fit_member" in prefix for prefix in done), done
+    assert any("_fit_estimator" in prefix for prefix in done), done
 
 
 def test_loky(workers, serial, rows):

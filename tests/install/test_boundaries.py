@@ -22,7 +22,7 @@ PUBLIC_BY_CONVENTION = {
     "_repr_html_",
 }
 # Protocols between layers, private by name: device of the training rows, ONNX, search of auto.
-PROTOCOLS = {"_fits_each_fold", "_net_arrays", "_reference", "_score_limit"}
+PROTOCOLS = {"_fits_each_fold", "_net_arrays", "_reference", "_score_limit", "_tree_arrays"}
 # Fitted models of scikit-learn have state of private names only, which a model file must hold.
 STATE_OF_OTHERS = "io/_foreign.py"
 

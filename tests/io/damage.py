@@ -22,10 +22,12 @@ from tests.io import foreign
 from tests.io.helpers import LABELS, NAMES, TARGET, X, fitted, predictions, repacked, unpacked
 
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
+from vicinal.ensemble import ObliviousBoostingRegressor
 from vicinal.inspection import explain
 from vicinal.io import ModelFileError, info, load, save
 from vicinal.local import LocalClassifier, LocalRegressor, LoessRegressor
 from vicinal.neighbors import NeighborSearch
+from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
 from vicinal.uncertainty import ConformalRegressor
 
 LARGE = 10**6
@@ -334,6 +336,11 @@ def variants():
         "tree": NeighborSearch(algorithm="tree").fit(X),
         "line": LinearRegressor().fit(X, TARGET),
         "odds": LinearClassifier().fit(X, NAMES),
+        "network": PretrainedNeighborsRegressor(1, random_state=0).fit(X, TARGET, weights),
+        "votes": PretrainedNeighborsClassifier(1, random_state=0).fit(X, NAMES, weights),
+        "boosted": ObliviousBoostingRegressor(
+            20, categorical_features=[1], cv=None, random_state=0
+        ).fit(np.c_[X[:, 0], LABELS], TARGET),
         "grouped": ConformalRegressor(LinearRegressor(), cv=3).fit(X, TARGET, groups=groups),
     }
 

@@ -203,7 +203,7 @@ def test_sparse_rows_without_an_entry_are_rows_of_zeros():
 def test_queries_beyond_the_precision_of_the_prediction_are_refused():
     X = np.random.RandomState(0).normal(size=(40, 2)).astype(np.float32)
     model = LocalRegressor(n_neighbors=10).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="squares of float32 numbers beyond 1e"):
+    with pytest.raises(ValueError, match="squares of float32 numbers above 1e"):
         model.predict(np.full((1, 2), 1e150))
 
 

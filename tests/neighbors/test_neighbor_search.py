@@ -449,5 +449,5 @@ def test_queries_may_be_sparse_where_the_rows_are_dense_and_the_other_way(rng, m
 
 
 def test_queries_whose_distances_overflow_are_refused(rng):
-    with pytest.raises(ValueError, match=r"X reaches 1e\+300"):
+    with pytest.raises(ValueError, match=r"X holds 1e\+300"):
         NeighborSearch(5).fit(rng.rand(20, 2)).kneighbors(np.full((1, 2), 1e300))

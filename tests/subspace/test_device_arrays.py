@@ -96,7 +96,7 @@ def test_unsupported_settings_are_named(to_array, data):
     model = TruncatedRBFClassifier().fit(to_array(X), to_array(y))
     with pytest.raises(TypeError, match="convert X"):
         model.predict(X)
-    with pytest.raises(ValueError, match="finite and at least 0"):
+    with pytest.raises(ValueError, match="finite, nonnegative"):
         model.fit(to_array(X), to_array(y), sample_weight=to_array(-np.ones(len(y))))
     with pytest.raises(ValueError, match="y has 3 entries"):
         model.fit(to_array(X), to_array(y[:3]))

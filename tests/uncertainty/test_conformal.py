@@ -179,5 +179,5 @@ def test_a_model_that_predicts_nan_is_named():
         ConformalClassifier(GaussianNB()).fit(1e-300 * X, y)
     model = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y)
     for method in (model.predict_proba, model.predict, model.predict_set):
-        with pytest.raises(ValueError, match="X reaches 1e"):
+        with pytest.raises(ValueError, match="X holds 1e"):
             method(np.full((1, 4), 1e300))

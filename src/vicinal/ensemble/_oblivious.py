@@ -16,11 +16,11 @@ from vicinal._base import (
     documented,
     draw_seeds,
     is_frame,
-    parallel_map,
     predicted_labels,
     query_rows,
     row_blocks,
     saved,
+    thread_map,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -321,11 +321,11 @@ def _selected(model: Any, data: TrainingData, candidates: list[_Settings], rng) 
     for settings in candidates:
         faster = replace(settings, learning_rate=speed * settings.learning_rate)
         tasks = [(*part, faster, seed) for part, seed in zip(parts, seeds, strict=True)]
-        fits = parallel_map(_Boosting, tasks, n_jobs=model.n_jobs, prefer="threads")
+        fits = thread_map(lambda task: _Boosting(*task), tasks, model.n_jobs)
         losses = np.empty(0)
         while len(losses) < most:
-            steps = [(fit, min(_STEP, most - len(losses))) for fit in fits]
-            parallel_map(_Boosting.advance, steps, n_jobs=model.n_jobs, prefer="threads")
+            step = min(_STEP, most - len(losses))
+            thread_map(lambda fit, step=step: fit.advance(step), fits, model.n_jobs)
             losses = np.sum([fit.losses for fit in fits], axis=0) / data.weights.sum()
             if speed * (len(losses) - 1 - losses.argmin()) >= model.n_iter_no_change:
                 break
@@ -500,7 +500,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         self.intercept_, self._columns = boosting.intercept, boosting.codes.columns
         columns, codes, gains = zip(*boosting.splits, strict=True)
         self._split_columns, self._split_codes = np.stack(columns), np.stack(codes)
-        self._values = np.stack(boosting.values).astype(np.float32)
+        values = np.stack(boosting.values)
+        is_usual = values.size == 0 or not values.any() or 1e-30 < np.abs(values).max() < 1e30
+        self._values = values.astype(np.float32) if is_usual else values
         shares = np.zeros(self._values.shape[:2])
         weights = data.weights / data.weights.sum()
         own = self._columns(data.X)
@@ -511,6 +513,11 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         total = np.bincount(sources.ravel(), np.concatenate(gains), self.n_features_in_)
         self.feature_importances_ = total / total.sum() if total.sum() > 0 else total
         return self
+
+    def _tree_arrays(self):
+        """Return edges and sources of the columns, and columns, codes and values of the trees."""
+        columns = self._columns
+        return columns.edges, columns.sources, self._split_columns, self._split_codes, self._values
 
     def _codes(self, X):
         """Return the codes of query rows, and the type of their numbers."""

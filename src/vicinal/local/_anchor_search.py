@@ -191,8 +191,8 @@ def check_anchored(estimator, data: TrainingData) -> None:
     """Refuse what cannot be stored as planes, before any work."""
     if sparse.issparse(data.X) or data.xp is not np:
         raise TypeError(
-            f"{type(estimator).__name__} needs dense NumPy rows, not {type(data.X).__name__}; "
-            "convert X, or use a local model without anchors."
+            f"X is a {type(data.X).__name__}, but {type(estimator).__name__} takes dense NumPy "
+            "arrays, not sparse or device ones; convert X, or use a local model without anchors."
         )
     if is_forest(estimator.metric):
         raise ValueError(

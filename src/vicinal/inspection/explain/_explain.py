@@ -242,9 +242,12 @@ def _limits(model: Any, X: Any, coverage: float) -> dict[str, Any]:
             if hasattr(model, "classes_"):
                 is_in = np.asarray(as_numpy(model.predict_set(X, coverage=coverage)), dtype=bool)[0]
                 return {"labels": np.asarray(model.classes_)[is_in].tolist()}
-            low, high = np.asarray(as_numpy(model.predict_interval(X, coverage=coverage)))[0]
-    except (ValueError, TypeError):  # its training rows are not stored, or several targets
+            limits = np.asarray(as_numpy(model.predict_interval(X, coverage=coverage)))[0]
+    except (ValueError, TypeError):  # its training rows are not stored
         return {}
+    if limits.ndim > 1:  # several targets
+        return {}
+    low, high = limits
     is_finite = np.isfinite(low) and np.isfinite(high)
     return {"interval": (float(low), float(high))} if is_finite else {}
 

@@ -135,7 +135,8 @@ def _symmetric_scores(graph: Graph, model: Any, x: str) -> str:
     # A code is above 0 where the value is not missing, above b where it exceeds edge b - 1, and
     # never above the last edge, which stands for no split.
     largest = np.finfo(np.float64).max
-    edges = [np.concatenate([[-largest], own]) for own in model._columns.edges]
+    own_edges, sources, *arrays = model._tree_arrays()
+    edges = [np.concatenate([[-largest], own]) for own in own_edges]
     depth = model.depth_
     n_inner, position = 2**depth - 1, np.arange(2**depth)
     node = np.arange(2 * n_inner + 1)
@@ -144,9 +145,7 @@ def _symmetric_scores(graph: Graph, model: Any, x: str) -> str:
     # Leaves in the order of their nodes: the first level is the last bit of a leaf's index.
     leaf = sum(((position >> (depth - 1 - d)) & 1) << d for d in range(depth))
     trees, tables = [], []
-    for columns, codes, values in zip(
-        model._split_columns, model._split_codes, model._values, strict=True
-    ):
+    for columns, codes, values in zip(*arrays, strict=True):
         at = [
             edges[j][b] if b < len(edges[j]) else largest
             for j, b in zip(columns, codes, strict=True)
@@ -157,7 +156,7 @@ def _symmetric_scores(graph: Graph, model: Any, x: str) -> str:
                 node_count=len(node),
                 children_left=np.where(is_leaf, -1, 2 * node + 1),
                 children_right=np.where(is_leaf, -1, 2 * node + 2),
-                feature=model._columns.sources[columns][level],
+                feature=sources[columns][level],
                 threshold=np.array(at)[level],
                 missing_go_to_left=np.ones(len(node), dtype=int),
             )
