@@ -21,8 +21,8 @@ def mypy(path, folder):
 def test_strict_checks_accept_a_usage_example_and_see_its_types(tmp_path):
     usage = (ROOT / "tests/install/usage.py").read_text()
     path = tmp_path / "usage.py"
-    path.write_text(usage + "\n\nwrong: int = explain(None, None)\n")
+    path.write_text(usage + "\n\nwrong: int = compare(None, None, None)\n")
     result = mypy(path, tmp_path)
     errors = [line for line in result.stdout.splitlines() if ": error: " in line]
     assert len(errors) == 1, result.stdout + result.stderr
-    assert 'has type "Explanation"' in errors[0]
+    assert 'has type "Comparison"' in errors[0]
