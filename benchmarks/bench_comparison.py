@@ -117,7 +117,7 @@ def interval(values: np.ndarray, draws: int = 2000) -> tuple[float, float, float
 
 def ranks(loss: np.ndarray) -> np.ndarray:
     """Return ranks along the last axis, ties shared, failed models last."""
-    filled = np.where(np.isnan(loss), np.inf, loss)
+    filled = np.where(np.isnan(loss), 1e300, loss)
     below = (filled[..., None, :] < filled[..., :, None] - 1e-12).sum(axis=-1)
     same = (np.abs(filled[..., None, :] - filled[..., :, None]) <= 1e-12).sum(axis=-1)
     return below + (np.maximum(same, 1) + 1) / 2.0
