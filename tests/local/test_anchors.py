@@ -311,7 +311,7 @@ def test_impossible_anchors_are_refused(waves):
         AnchoredLocalRegressor(601, **REGRESSOR).fit(X, y)
     with pytest.raises(ValueError, match="anchors has 3 columns, but X has 2"):
         AnchoredLocalRegressor(np.zeros((4, 3)), **REGRESSOR).fit(X, y)
-    with pytest.raises(TypeError, match="needs dense NumPy rows"):
+    with pytest.raises(TypeError, match="takes dense NumPy arrays"):
         AnchoredLocalRegressor(5, **REGRESSOR).fit(sparse.csr_matrix(X), y)
     with pytest.raises(ValueError, match="has no distances"):
         AnchoredLocalRegressor(5, metric="forest").fit(X, y)
