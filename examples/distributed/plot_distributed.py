@@ -68,4 +68,4 @@ plt.show()
 
 # %%
 # The result is an ordinary fitted model, which can be used without Dask.
-print(type(fitted).__module__, fitted.n_regions_)
+print(type(fitted).__module__, type(fitted).__name__)
