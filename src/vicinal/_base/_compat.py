@@ -73,19 +73,13 @@ def check_sample_weight(sample_weight: Any, X: Any, *, dtype: Any = None) -> np.
     return weights
 
 
-def bootstrap_weights(
-    forest: Any, sample_weight: np.ndarray | None, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sample the rows of a tree of a fitted forest; return them and the weights of all rows."""
+def bootstrap_weights(forest: Any, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Sample the rows of a tree of a fitted forest; return them and how often each was sampled."""
     from sklearn.ensemble._forest import _generate_sample_indices
 
-    arguments = [rng, forest._n_samples, forest._n_samples_bootstrap]
-    by_weight = hasattr(forest, "_sample_weight")  # scikit-learn 1.9 samples by weight
-    rows = _generate_sample_indices(*arguments, *([forest._sample_weight] if by_weight else []))
-    weights = np.bincount(rows, minlength=forest._n_samples).astype(np.float64)
-    if not by_weight and sample_weight is not None:
-        weights *= sample_weight
-    return rows, weights
+    n_samples, size = forest._n_samples, forest._n_samples_bootstrap
+    rows = _generate_sample_indices(rng, n_samples, size, forest._sample_weight)
+    return rows, np.bincount(rows, minlength=n_samples).astype(np.float64)
 
 
 def grow_tree(tree: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray, rng) -> Any:
@@ -122,7 +116,7 @@ def neighbor_targets(model: Any) -> np.ndarray:
 
 def svc_has_probability(svc: Any) -> bool:
     """Return whether a fitted SVC has the sigmoids of probabilities."""
-    return bool(getattr(svc, "_effective_probability", svc.probability))
+    return bool(svc._effective_probability)
 
 
 def svc_gamma(svc: Any) -> float:
