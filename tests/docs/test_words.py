@@ -1,8 +1,11 @@
 """Users of scikit-learn know every word of the code, messages and documents."""
 
+import re
+
 import pytest
 from tests.docs.words import ROOT, files, findings, prose
 
+GUIDE = ROOT / "docs" / "guide"
 READ = (
     "src", "examples", "docs/guide", "docs/results", "docs/index.md", "docs/api.rst", "README.md",
     "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "paper.md",
@@ -30,3 +33,21 @@ def test_common_words_are_used(part):
 )
 def test_findings_depend_on_the_context(text, words):
     assert [word for word, _, _ in findings(text)] == words
+
+
+def reading_ease(text):
+    """Return Flesch's reading ease of the prose of a page, with syllables as groups of vowels."""
+    text = re.sub(r"```.*?```|\$\$.*?\$\$", "", text, flags=re.DOTALL)
+    text = re.sub(r"^[|#].*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\{\w+\}`~?([^`<]*)[^`]*`|\]\([^)]*\)|`[^`]*`", r" \1 ", text)
+    words = re.findall(r"[A-Za-z']+", text)
+    vowels = [re.findall(r"[aeiouy]+", re.sub(r"e$", "", word.lower())) for word in words]
+    n_syllables = sum(max(1, len(groups)) for groups in vowels)
+    n_sentences = max(1, len(re.findall(r"[.!?:](?:\s|$)|\n\s*[-*]\s", text)))
+    return 206.835 - 1.015 * len(words) / n_sentences - 84.6 * n_syllables / len(words)
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(p.name for p in GUIDE.glob("*.md"))])
+def test_pages_are_easy_to_read(page):
+    path = ROOT / page if page == "README.md" else GUIDE / page
+    assert reading_ease(path.read_text()) >= 45
