@@ -23,6 +23,7 @@ from vicinal.auto._base_models import (
     boosting,
     default_families,
 )
+from vicinal.auto._fit import resolve
 from vicinal.auto._linear import LinearClassifier
 
 
@@ -253,3 +254,18 @@ def test_pretrained_neighbours_need_a_preset_or_few_rows():
     assert "preset='best'" in default_families(shape)["pretrained"]
     assert default_families(replace(shape, preset="best"))["pretrained"] == ""
     assert not list(FAMILIES["pretrained"](replace(shape, n_rows=2000), {}))
+
+
+@pytest.mark.parametrize(("device", "found", "is_tried"), [
+    ("auto", None, False), ("auto", "cpu", True), ("cpu", "cpu", False),
+])  # fmt: skip
+def test_networks_are_tried_where_a_gpu_trains_them(monkeypatch, device, found, is_tried):
+    monkeypatch.setattr("vicinal.auto._fit.gpu", lambda: found)  # torch on the host stands for one
+    settings = resolve(AutoClassifier(device=device), on_device=False)
+    shape = TableShape(1000, 4, 3, True, False, None, None, device=settings.device)
+    assert (default_families(shape)["neural"] == "") == is_tried
+    (spec,) = FAMILIES["neural"](shape, {})
+    assert spec.estimator.device == (found if is_tried else None)
+    many = default_families(replace(shape, n_rows=100_000))["neural"]
+    assert many
+    assert ("minutes; name it" in many) == is_tried

@@ -267,3 +267,13 @@ def test_folds_count_every_row():
         NeuralNeighborsRegressor(**QUICK).held_out(
             X, y, folds=[np.arange(15), np.arange(15, 30)], sample_weight=weight
         )
+
+
+def test_networks_of_host_arrays_are_trained_on_a_device_and_stay_on_the_host():
+    pytest.importorskip("torch", reason="tensors: pip install 'vicinal[torch]'")
+    X, y = waves(240)
+    model = NeuralNeighborsRegressor(**QUICK, device="cpu").fit(X, y)
+    assert all(type(part) is np.ndarray for part in model.embedding_)
+    assert model.score(*waves(200, seed=1)) > 0.3
+    folds = np.arange(240).reshape(3, 80)
+    assert type(model.held_out(X, y, folds=folds).predictions) is np.ndarray

@@ -1,6 +1,9 @@
 """Array libraries: detection, conversion to NumPy, CUDA graphs."""
 
+import os
+import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import array_api_compat as compat
@@ -104,6 +107,23 @@ def as_given(values: np.ndarray, X: Any) -> Any:
         dtype = xp.float32 if X.dtype == xp.float32 else xp.float64
         return xp.asarray(values, dtype=dtype, device=compat.device(X))
     return values.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else values
+
+
+def gpu() -> str | None:
+    """Return ``"cuda"`` where torch finds an NVIDIA GPU; without a driver torch is not imported."""
+    has_driver = os.path.exists("/proc/driver/nvidia/version") or "torch" in sys.modules
+    if not has_driver or find_spec("torch") is None:
+        return None
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else None
+
+
+def on_torch(device: str, *arrays: np.ndarray) -> list:
+    """Return host arrays as torch tensors on a device."""
+    import torch
+
+    return [torch.asarray(array, device=device) for array in arrays]
 
 
 def free_memory(x: Any) -> float | None:

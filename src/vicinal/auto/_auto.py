@@ -54,6 +54,11 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         sets no limit.
     cv : int, default=5
         Folds; tables of fewer than 1,000 rows are split twice.
+    device : {"auto", "cpu"} or str, default="auto"
+        Where NumPy arrays and frames are on the host, the device of torch that trains the networks
+        of ``"neural"``; trees and local models use the processor. ``"auto"`` is a GPU if there is
+        one. With ``"cpu"``, and without a GPU, networks are part of ``preset="best"`` only. The
+        fitted model predicts without a GPU.
     n_jobs : int, default=None
         Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
         is every core. Results do not depend on it.
@@ -80,6 +85,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         "preset": [StrOptions({"fast", "default", "best"})],
         "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
+        "device": [str],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -344,6 +350,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         max_fit_time=None,
         cv=5,
         class_weight=None,
+        device="auto",
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -353,6 +360,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self.max_fit_time = max_fit_time
         self.cv = cv
         self.class_weight = class_weight
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -469,6 +477,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         preset="default",
         max_fit_time=None,
         cv=5,
+        device="auto",
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -477,6 +486,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         self.preset = preset
         self.max_fit_time = max_fit_time
         self.cv = cv
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

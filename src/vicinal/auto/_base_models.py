@@ -142,6 +142,7 @@ class TableShape:
     on_device: bool = False
     is_timed: bool = False
     preset: str = "default"
+    device: str | None = None
 
     @property
     def thousands(self) -> float:
@@ -433,10 +434,10 @@ def _max_kernel_rows(shape: TableShape) -> int:
 
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield neighbours in coordinates learned by small nets: minutes without a device."""
-    if shape.is_classification:
-        yield Spec("neural neighbours", NeuralNeighborsClassifier(), once=True)
-    else:
-        yield Spec("neural neighbours", NeuralNeighborsRegressor(), once=True)
+    kind = NeuralNeighborsClassifier if shape.is_classification else NeuralNeighborsRegressor
+    model = kind(device=None if shape.on_device else shape.device)
+    # On a GPU the networks of all folds are trained at once.
+    yield Spec("neural neighbours", model, once=True, whole=shape.device is not None)
 
 
 # Training tables of the pretrained network had at most 1,800 rows.
@@ -490,15 +491,22 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if shape.preset == "best" and not shape.on_device:
         return families
     if not shape.on_device:
-        families["neural"] = "it takes minutes without a GPU; name it in families to try it"
+        if shape.device is None:
+            families["neural"] = "it takes minutes without a GPU; name it in families to try it"
+        elif shape.n_rows > _MAX_NET_ROWS:
+            families["neural"] = _too_slow(shape)
         families["pretrained"] = "it is part of preset='best'; name it in families to try it"
         return families
     for family in FAMILIES:
         if family not in _DEVICE_FAMILIES:
             families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
     if shape.n_rows > _MAX_NET_ROWS:
-        families["neural"] = f"{shape.n_rows} rows take it minutes; name it in families to try it"
+        families["neural"] = _too_slow(shape)
     return families
+
+
+def _too_slow(shape: TableShape) -> str:
+    return f"{shape.n_rows} rows take it minutes; name it in families to try it"
 
 
 def _too_many(power: str, limit: int) -> str:

@@ -23,6 +23,7 @@ from vicinal._base import (
     class_factors,
     draw_seeds,
     fit_weighted,
+    gpu,
     join_blocks,
     row_uniforms,
     saved,
@@ -66,6 +67,7 @@ class Settings:
     cv: int
     n_jobs: int | None
     on_device: bool
+    device: str | None  # of torch, that trains networks of host arrays
     fold_seed: int
     row_seed: int
     model_seed: int
@@ -150,6 +152,7 @@ def resolve(model: Any, on_device: bool) -> Settings:
         # A device is filled by one model at a time, and cannot record the steps of two.
         1 if on_device else model.n_jobs,
         on_device,
+        gpu() if model.device == "auto" else {"cpu": None}.get(model.device, model.device),
         fold_seed,
         row_seed,
         model_seed,
@@ -248,6 +251,7 @@ def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableSh
         settings.on_device,
         settings.is_timed,
         settings.preset,
+        settings.device,
     )
 
 

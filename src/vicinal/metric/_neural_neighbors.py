@@ -26,7 +26,9 @@ from vicinal._base import (
     documented,
     fold_entries,
     free_memory,
+    gpu,
     namespace,
+    on_torch,
     predicted_labels,
     query_rows,
     row_blocks,
@@ -97,6 +99,10 @@ class _NeuralNeighbors(
         Share of the rows that each network holds out for early stopping. It is larger than the 0.1
         of other models because little is lost: every network holds out other rows, and these rows
         are neighbours at prediction.
+    device : str or None, default=None
+        Device of torch, such as ``"cuda"``, that trains the networks of NumPy arrays; ``"auto"``
+        is a GPU if there is one. What is fitted stays on the host, and predictions need no GPU.
+        ``None`` trains where the arrays are.
     n_jobs : int, default=None
         Number of networks trained at a time, in threads. ``None`` is 1 unless in a
         :func:`joblib.parallel_config` context, ``-1`` is every core. Results do not depend on it.
@@ -146,6 +152,7 @@ class _NeuralNeighbors(
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "device": [str, None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -166,6 +173,7 @@ class _NeuralNeighbors(
         n_iter_no_change=8,
         tol=1e-4,
         validation_fraction=0.15,
+        device=None,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -182,6 +190,7 @@ class _NeuralNeighbors(
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.validation_fraction = validation_fraction
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -206,11 +215,18 @@ class _NeuralNeighbors(
 
     def _fit_nets(self, data: TrainingData) -> None:
         voters, pool = self._learn(data), np.arange(len(data))
-        settings = resolve(self, len(data), data.n_features, on_host=data.xp is np)
-        is_classes = data.classes is not None
-        (self.nets_,) = train_models(voters, settings, [pool], classes=is_classes)
+        (self.nets_,) = self._train(data, voters, [pool])
         self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
         self._store(voters)
+
+    def _train(self, data: TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
+        """Return the nets of every pool of rows, trained where ``device`` says."""
+        device = gpu() if self.device == "auto" else self.device
+        on_host = data.xp is np and device is None
+        settings = resolve(self, min(map(len, pools)), data.n_features, on_host=on_host)
+        if data.xp is np and not on_host:
+            voters = Voters(*on_torch(device, *voters))
+        return train_models(voters, settings, pools, classes=data.classes is not None)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
         """Return predictions for rows by networks that have not seen them.
@@ -245,12 +261,9 @@ class _NeuralNeighbors(
             )
         voters = model._learn(data)
         pools = [rows_outside(fold, len(data)) for fold in folds]
-        least = min(map(len, pools))
-        settings = resolve(model, least, data.n_features, on_host=data.xp is np)
-        is_classes = data.classes is not None
-        found = train_models(voters, settings, pools, classes=is_classes)
+        found = model._train(data, voters, pools)
         entries = fold_entries(folds, rows)
-        method, parts = "predict_proba" if is_classes else "predict", []
+        method, parts = "predict" if data.classes is None else "predict_proba", []
         for pool, nets, own in zip(pools, found, entries, strict=True):
             model.nets_ = nets
             model._store(Voters(*(rows_of(part, pool) for part in voters)))
@@ -669,6 +682,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         n_iter_no_change=8,
         tol=1e-4,
         validation_fraction=0.15,
+        device=None,
         class_weight=None,
         n_jobs=None,
         random_state=None,
@@ -686,6 +700,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.validation_fraction = validation_fraction
+        self.device = device
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
