@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import (
     atomic_fit,
@@ -169,11 +168,8 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"y holds {len(self.classes_)} classes; use SpacePartitioningClassifier."
             )
-        X, self.scaler_ = data.X, None
-        if self.scale:
-            self.scaler_ = StandardScaler()
-            X = self.scaler_.fit_transform(X, sample_weight=data.sample_weight)
-        Z = np.column_stack([X, np.ones(len(X))]).astype(np.float64)
+        scaled, self.scaler_ = data.standardized() if self.scale else (data, None)
+        Z = np.column_stack([scaled.X, np.ones(len(data))]).astype(np.float64)
         problem = Z, 2.0 * data.y - 1.0, data.weights, self.alpha, self.max_iter, self.tol
         starts = parallel_map(
             alternate_blocks,

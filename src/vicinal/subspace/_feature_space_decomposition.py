@@ -458,6 +458,10 @@ def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tupl
                 f"{n_columns} varying columns, more than {MAX_SCATTER}; reduce the columns, or use "
                 "method='random' or 'approximate'."
             )
+        data.check_on_host(
+            f"method='principal' forms the scatter matrix of device arrays, and X has {n_columns} "
+            f"varying columns, more than {MAX_SCATTER}; reduce the columns"
+        )
         smaller = min(rows.n_samples, n_columns)
         wanted = max(1, min(model.n_components or _DEFAULT_DIRECTIONS, smaller - 1))
         start = rng.uniform(-1.0, 1.0, size=smaller)
