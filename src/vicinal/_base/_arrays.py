@@ -178,6 +178,11 @@ def block_limits(X: Any, max_rows: int | None = None) -> dict[str, Any]:
     return {"working_memory": free_memory(X), "max_rows": None if is_array_api(X) else max_rows}
 
 
+def host_jobs(X: Any, n_jobs: int | None) -> int | None:
+    """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
+    return 1 if is_array_api(X) else n_jobs
+
+
 def device_classes(classes: np.ndarray, proba: Any, *, on_device: bool) -> Any:
     """Return the classes of largest probability: on the device if the labels came from there."""
     xp = namespace(proba)

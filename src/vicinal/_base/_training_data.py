@@ -30,6 +30,7 @@ from vicinal._base._validation import (
     encode_device_labels,
     encode_labels,
     positive_rows,
+    select_rows,
     validate_array_api,
 )
 
@@ -112,7 +113,7 @@ class TrainingData:
 
     def rows(self, index: Any) -> Any:
         """Return some rows of X."""
-        return rows_of(self.X, index)
+        return select_rows(self.X, index)
 
     def take(self, index: np.ndarray) -> "TrainingData":
         """Return some of the rows, with their targets, weights and groups."""
@@ -184,9 +185,6 @@ class DeviceTrainingData(TrainingData):
     def array(self, values: Any) -> Any:
         return self.xp.asarray(values, device=compat.device(self.X))
 
-    def rows(self, index: Any) -> Any:
-        return self.xp.take(self.X, self.array(index), axis=0)
-
     def check_on_host(self, what: str) -> None:
         raise ValueError(f"{what}, or convert X with numpy.asarray.")
 
@@ -205,7 +203,7 @@ class DeviceTrainingData(TrainingData):
         }
         index = as_numpy(index)
         groups = None if self.groups is None else self.groups[index]
-        X = self.xp.take(self.X, rows, axis=0)
+        X = self.rows(index)
         return replace(self, X=X, index=self.positions[index], groups=groups, start=0, **vectors)
 
 

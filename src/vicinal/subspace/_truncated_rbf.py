@@ -444,11 +444,8 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
         return predicted_labels(self, self.predict_proba(X))
 
     def _check_combination(self, data):
-        if self.loss == "log_loss" and data.xp is not np:
-            raise ValueError(
-                "loss='log_loss' is fitted to NumPy arrays; use loss='squared_error', or convert X "
-                "with numpy.asarray."
-            )
+        if self.loss == "log_loss":
+            data.check_on_host("loss='log_loss' is fitted to NumPy arrays; use 'squared_error'")
         if self.threshold == "tuned" and len(self.classes_) > 2:
             raise ValueError(
                 f"threshold='tuned' needs two classes, and y holds {len(self.classes_)}; use "
