@@ -20,6 +20,7 @@ from vicinal._base import (
     query_rows,
     saved,
     scaled_rows,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, validate_params
@@ -346,24 +347,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         random_state=None,
         verbose=0,
     ):
-        self.region_estimator = region_estimator
-        self.reject_estimator = reject_estimator
-        self.n_regions = n_regions
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.init = init
-        self.gating = gating
-        self.alpha = alpha
-        self.monotone = monotone
-        self.keep = keep
-        self.selection = selection
-        self.combine = combine
-        self.validation_fraction = validation_fraction
-        self.scale = scale
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -606,21 +590,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         random_state=None,
         verbose=0,
     ):
-        self.region_estimator = region_estimator
-        self.reject_estimator = reject_estimator
-        self.n_regions = n_regions
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.init = init
-        self.monotone = monotone
-        self.keep = keep
-        self.selection = selection
-        self.combine = combine
-        self.validation_fraction = validation_fraction
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

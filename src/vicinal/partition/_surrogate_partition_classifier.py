@@ -15,6 +15,7 @@ from vicinal._base import (
     parallel_map,
     query_rows,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval
@@ -143,14 +144,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         random_state=None,
         verbose=0,
     ):
-        self.alpha = alpha
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -28,6 +28,7 @@ from vicinal._base import (
     parallel_map,
     query_rows,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -213,23 +214,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         random_state=None,
         verbose=0,
     ):
-        self.C = C
-        self.gamma = gamma
-        self.n_clusters = n_clusters
-        self.clustering = clustering
-        self.cluster_gamma = cluster_gamma
-        self.n_landmarks = n_landmarks
-        self.max_cluster_size = max_cluster_size
-        self.prediction = prediction
-        self.n_levels = n_levels
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_steps = max_steps
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

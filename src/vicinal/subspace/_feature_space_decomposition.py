@@ -24,6 +24,7 @@ from vicinal._base import (
     namespace,
     query_rows,
     saved,
+    store_parameters,
     survey,
     training_data,
 )
@@ -181,14 +182,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         shrinkage=1e-3,
         random_state=None,
     ):
-        self.method = method
-        self.n_subspaces = n_subspaces
-        self.subspace_size = subspace_size
-        self.n_blocks = n_blocks
-        self.n_repeats = n_repeats
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None, sample_weight=None):
