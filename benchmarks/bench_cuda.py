@@ -180,10 +180,10 @@ TRBF_PHASES = {
     "slope": [(_truncated_rbf_models, "fit_slope")],
 }
 PARTITION_PHASES = {
-    "first regions": [(_sweeps, "device_kmeans")],
-    "sums": [(_learners, "device_lda_statistics")],
+    "first regions": [(_sweeps, "assign_kmeans")],
+    "sums": [(_learners, "lda_statistics")],
     "small systems (host)": [(stages, "lda_coefficients")],
-    "errors of regions": [(_learners, "device_linear_errors")],
+    "errors of regions": [(_learners, "any_linear_errors")],
 }
 
 

@@ -52,3 +52,9 @@ def test_silent_by_default(capsys):
     parallel_map(_normal, [(0, 1.0)])
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
+
+
+def test_a_function_that_only_changes_its_arguments_is_refused():
+    # In another process the change would be lost.
+    with pytest.raises(TypeError, match="return the result, or use thread_map"):
+        parallel_map(list.append, [([], 1)])

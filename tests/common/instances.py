@@ -85,7 +85,6 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
     "DivideConquerSVC": [
         {"C": 100.0, "n_clusters": 3, "calibration": "temperature"},
         {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
-        {"C": 100.0, "n_clusters": 3, "clustering": "kernel"},
     ],
     "FeatureSpaceDecomposition": [
         # The ridge keeps the eigenvectors of a dozen rows apart by more than rounding.

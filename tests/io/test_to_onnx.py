@@ -444,13 +444,6 @@ def test_parts_of_mixed_precision_are_refused():
     refused(model, "do not fit together")
 
 
-def test_kernel_clusters_are_refused():
-    model = DivideConquerSVC(
-        n_clusters=2, clustering="kernel", calibration="temperature", random_state=0
-    )
-    refused(model.fit(X, NAMES), "clustering='kmeans'")
-
-
 def test_losses_of_the_user_are_code():
     class Loss:
         has_curvature = True

@@ -6,13 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from vicinal._base import as_numpy
-from vicinal._kernels.cascade._device import (
-    device_hyperplanes,
-    device_kmeans,
-    device_lda_statistics,
-    rows_by_region,
-)
-from vicinal._kernels.cascade._hard import assign_hyperplanes, assign_kmeans
+from vicinal._kernels.cascade._hard import assign_hyperplanes, assign_kmeans, rows_by_region
 from vicinal._kernels.linear._covariance import lda_statistics
 from vicinal.partition import SpacePartitioningClassifier
 
@@ -83,9 +77,9 @@ def test_labels_from_the_host_come_back_as_they_were(to_array, data):
 def test_first_assignments_agree(to_array, data):
     X, _, _ = data
     weight = np.random.RandomState(0).uniform(0.5, 2, len(X))
-    for host, device in ((assign_kmeans, device_kmeans), (assign_hyperplanes, device_hyperplanes)):
-        expected = host(X, weight, 4, np.random.RandomState(3))
-        found = device(to_array(X), to_array(weight), 4, np.random.RandomState(3))
+    for assign in (assign_kmeans, assign_hyperplanes):
+        expected = assign(X, weight, 4, np.random.RandomState(3))
+        found = assign(to_array(X), to_array(weight), 4, np.random.RandomState(3))
         assert_array_equal(as_numpy(found), expected)
 
 
@@ -97,10 +91,9 @@ def test_sums_of_regions_agree(to_array, data):
     for k in range(3):
         chosen = np.flatnonzero(region == k)
         assert_array_equal(as_numpy(rows[k]), chosen)
-        found = device_lda_statistics(
-            to_array(X), to_array(y[chosen]), to_array(weight[chosen]), 3, rows[k]
-        )
-        expected = lda_statistics(X, y, weight, 3, rows=chosen)
+        own = y[chosen], weight[chosen]
+        found = lda_statistics(to_array(X), *map(to_array, own), 3, rows=rows[k])
+        expected = lda_statistics(X, *own, 3, rows=chosen)
         for a, b in zip(found, expected, strict=True):
             assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 

@@ -1,3 +1,4 @@
+import functools
 import pickle
 
 import numpy as np
@@ -20,7 +21,7 @@ from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.partition._fit import CLASSIFIERS, resolve
 from vicinal.partition._learners import make_learner
-from vicinal.partition._sweeps import ArrayEngine, HardStart
+from vicinal.partition._sweeps import ArrayEngine, hard_start
 
 
 def xor(seed, std=0.1, n=40):
@@ -376,7 +377,7 @@ def test_a_start_travels_to_another_process(blobs):
     parts = [make_learner(part, data, name) for part, name in zip(learners, names, strict=True)]
     engine = ArrayEngine(data, *parts, monotone=False)
     assert not engine.is_compiled
-    start = HardStart(engine, 2, settings)
+    start = functools.partial(hard_start, engine, 2, settings)
     there = pickle.loads(pickle.dumps(start))(5)
     assert_array_equal(there.predict(X, y.dtype), start(5).predict(X, y.dtype))
 

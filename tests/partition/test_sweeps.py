@@ -42,7 +42,7 @@ class Scripted(Engine):
         self.calls.append(f"gate {k}")
         return [self.gates[k] for _ in runs]
 
-    def set_gate(self, run, k, gate, problem):
+    def set_gate(self, run, k, gate):
         run.gates[k] = gate
 
     def reroute(self, runs):

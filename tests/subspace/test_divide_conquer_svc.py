@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 
 from vicinal._kernels.subspace import _divide_conquer
 from vicinal.subspace import DivideConquerSVC
-from vicinal.subspace._divide_conquer_svc import CenterClusters, KernelClusters
+from vicinal.subspace._divide_conquer_svc import learn_centers
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +25,9 @@ def test_one_cluster_is_scikit_learns_machine(moons, three_classes):
     assert np.mean(ours.predict(X) == SVC().fit(X, y).predict(X)) > 0.95
 
 
-@pytest.mark.parametrize("clustering", ["kmeans", "kernel"])
-def test_a_query_is_predicted_by_its_own_cluster(moons, clustering):
+def test_a_query_is_predicted_by_its_own_cluster(moons):
     X, y = moons
-    model = DivideConquerSVC(5.0, 1.5, n_clusters=5, clustering=clustering, random_state=0)
+    model = DivideConquerSVC(5.0, 1.5, n_clusters=5, random_state=0)
     model.fit(X, y)
     clusters = model.predict_cluster(X)
     assert_array_equal(np.bincount(clusters), model.cluster_sizes_)
@@ -41,11 +40,8 @@ def test_a_query_is_predicted_by_its_own_cluster(moons, clustering):
         assert_allclose(model.decision_function(X[rows]), own.decision_function(X[rows]), atol=1e-6)
 
 
-@pytest.mark.parametrize("clustering", ["kmeans", "kernel"])
-def test_large_clusters_are_divided(moons, clustering):
-    model = DivideConquerSVC(
-        n_clusters=2, max_cluster_size=60, clustering=clustering, random_state=0
-    ).fit(*moons)
+def test_large_clusters_are_divided(moons):
+    model = DivideConquerSVC(n_clusters=2, max_cluster_size=60, random_state=0).fit(*moons)
     assert model.cluster_sizes_.max() <= 60
     assert model.cluster_sizes_.sum() == 600
     assert model.cluster_sizes_.min() > 0
@@ -135,39 +131,6 @@ def test_number_of_clusters_follows_the_rows(rng):
         DivideConquerSVC(n_clusters=20).fit(X[:10], np.arange(10) % 2)
 
 
-def centers(*positions):
-    return CenterClusters(np.array([[position] for position in positions]))
-
-
-def landmarks(*positions):
-    """One landmark a cluster; labels need not be consecutive."""
-    rows = np.array([[position] for position in positions])
-    return KernelClusters(rows, np.ones(len(rows)), 3 * np.arange(len(rows)), 1.0, np.float32)
-
-
-@pytest.mark.parametrize("make", [centers, landmarks])
-def test_joined_clusters_follow_one_another(make):
-    clusters = make(0.0, 1.0).joined([make(5.0), make(7.0, 9.0)])
-    assert len(clusters) == 5
-    assert_array_equal(clusters.centers[:, 0], [0, 1, 5, 7, 9])
-    assert_array_equal(clusters.assign(np.array([[4.6], [0.9], [8.8]])), [2, 1, 4])
-
-
-@pytest.mark.parametrize("make", [centers, landmarks])
-def test_clusters_that_are_removed_leave_no_index(make):
-    clusters = make(0.0, 1.0, 5.0).without([1])
-    assert_array_equal(clusters.centers[:, 0], [0, 5])
-    assert_array_equal(clusters.assign(np.array([[1.0], [4.0]])), [0, 1])
-
-
-def test_a_cluster_of_landmarks_has_their_weighted_mean():
-    rows, weights = np.array([[0.0], [4.0], [9.0]]), np.array([3.0, 1.0, 2.0])
-    clusters = KernelClusters(rows, weights, np.array([0, 0, 1]), 0.1, np.float64)
-    assert_allclose(clusters.centers, [[1.0], [9.0]])
-    # Between h = (3/4, 1/4) at distance 4: h1^2 + h2^2 + 2 h1 h2 exp(-0.1 * 16).
-    assert_allclose(clusters.spread, [0.625 + 0.375 * np.exp(-1.6), 1.0])
-
-
 def test_equal_rows_are_one_cluster(rng):
     X = np.repeat([[1.0, 2.0]], 6, axis=0)
-    assert_allclose(CenterClusters.learn(X, np.ones(6), 3, rng).centers, [[1.0, 2.0]])
+    assert_allclose(learn_centers(X, np.ones(6), 3, rng), [[1.0, 2.0]])

@@ -78,8 +78,22 @@ def check_same_device(X: Any, other: Any, name: str) -> None:
         )
 
 
+def beside(values: Any, X: Any) -> Any:
+    """Return an array or sparse matrix of the host where ``X`` is, floats in its precision.
+
+    If ``X`` is on the host, ``values`` are returned as they are.
+    """
+    if not is_array_api(X):
+        return values
+    values = values.toarray() if hasattr(values, "toarray") else np.ascontiguousarray(values)
+    dtype = X.dtype if values.dtype.kind == "f" else None
+    return namespace(X).asarray(values, dtype=dtype, device=compat.device(X))
+
+
 def take_rows(X: Any, indices: Any) -> Any:
     """Return ``X[indices]`` for an array of row numbers: shape (*indices.shape, ...)."""
+    if not is_array_api(X):
+        return X[indices]
     xp = namespace(X)
     flat = xp.reshape(indices, (-1,))
     shape = (*indices.shape, *X.shape[1:])
@@ -87,6 +101,46 @@ def take_rows(X: Any, indices: Any) -> Any:
         # Gathering rows uses a block of threads per row, which is ten times slower for short rows.
         return X.T.contiguous().index_select(1, flat).T.contiguous().reshape(shape)
     return xp.reshape(xp.take(X, flat, axis=0), shape)
+
+
+def join_rows(rows: Sequence[Any], parts: Sequence[Any]) -> Any:
+    """Return the array of which every part holds some rows; together they hold all rows once."""
+    if not is_array_api(parts[0]):
+        out = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=np.result_type(*parts))
+        for index, part in zip(rows, parts, strict=True):
+            out[index] = part
+        return out
+    xp = namespace(parts[0])
+    return xp.take(xp.concat(parts, axis=0), xp.argsort(xp.concat(rows)), axis=0)
+
+
+def sums_by_class(X: Any, codes: Any, weights: Any, n_classes: int) -> tuple[Any, Any]:
+    """Return weight and weighted sum of the rows of each class; ``weights`` may be ``None``."""
+    if isinstance(X, np.ndarray):
+        from scipy.sparse import csr_array
+
+        values = np.ones(len(X)) if weights is None else weights
+        members = csr_array((values, codes, np.arange(len(X) + 1)), shape=(len(X), n_classes))
+        return np.bincount(codes, weights=weights, minlength=n_classes), members.T @ X
+    xp = namespace(X)
+    kinds = xp.arange(n_classes, device=compat.device(X))
+    members = xp.astype(codes[:, None] == kinds[None, :], X.dtype)
+    if weights is not None:
+        members = members * weights[:, None]
+    return xp.sum(members, axis=0), members.T @ X
+
+
+def solve_lower(lower: Any, right: Any, *, transposed: bool = False) -> Any:
+    """Solve with a lower triangular matrix, or with its transpose."""
+    if isinstance(lower, np.ndarray):
+        from scipy.linalg import solve_triangular
+
+        return solve_triangular(lower, right, lower=True, trans=int(transposed))
+    xp = namespace(lower)
+    matrix = lower.T if transposed else lower
+    if is_torch(lower):
+        return xp.linalg.solve_triangular(matrix, right, upper=transposed)
+    return xp.linalg.solve(matrix, right)
 
 
 def as_numpy(x: Any) -> np.ndarray:
@@ -139,6 +193,16 @@ def free_memory(x: Any) -> float | None:
     return (cuda.mem_get_info(x.device)[0] + cached) / 2**22
 
 
+def block_limits(X: Any, max_rows: int | None = None) -> dict[str, Any]:
+    """Return options of `row_blocks` for the rows of ``X``: free memory, and rows on the host."""
+    return {"working_memory": free_memory(X), "max_rows": None if is_array_api(X) else max_rows}
+
+
+def host_jobs(X: Any, n_jobs: int | None) -> int | None:
+    """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
+    return 1 if is_array_api(X) else n_jobs
+
+
 def device_classes(classes: np.ndarray, proba: Any, *, on_device: bool) -> Any:
     """Return the classes of largest probability: on the device if the labels came from there."""
     xp = namespace(proba)
@@ -170,6 +234,8 @@ def fill_entries(values: Any, columns: Any, fill: float) -> Any:
 
 def exponentials(values: Any) -> Any:
     """Return the exponentials, in place where the library can."""
+    if isinstance(values, np.ndarray):
+        return np.exp(values, out=values)
     return values.exp_() if is_torch(values) else namespace(values).exp(values)
 
 

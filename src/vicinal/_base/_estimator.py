@@ -19,6 +19,13 @@ _CONFIGURATION = {
 }
 
 
+def store_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
+    """Store the arguments of a constructor, ``locals()``, as attributes of the same names."""
+    for name, value in arguments.items():
+        if name != "self":
+            setattr(estimator, name, value)
+
+
 def _forget(estimator) -> None:
     """Remove the attributes of an earlier ``fit``."""
     keep = _CONFIGURATION.union(estimator.get_params(deep=False))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import array_api_compat as compat
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
@@ -13,9 +12,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base._arrays import as_numpy, is_array_api, namespace
-from vicinal._base._compat import num_samples, rows_of, threadpool_controller
+from vicinal._base._arrays import as_numpy
+from vicinal._base._compat import num_samples, threadpool_controller
 from vicinal._base._parallel import draw_seeds, parallel_map
+from vicinal._base._validation import select_rows
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
@@ -293,16 +293,8 @@ def cross_fit(
 def _fit_and_predict(fit, predict, X, y, sample_weight, fold, entries, keep_model):
     train = rows_outside(fold, num_samples(X))
     weight = None if sample_weight is None else sample_weight[train]
-    model = fit(_some(X, train), y[train], weight)
-    return (model if keep_model else None), predict(model, _some(X, entries))
-
-
-def _some(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows, on their device."""
-    if not is_array_api(X):
-        return rows_of(X, rows)
-    xp = namespace(X)
-    return xp.take(X, xp.asarray(rows, device=compat.device(X)), axis=0)
+    model = fit(select_rows(X, train), y[train], weight)
+    return (model if keep_model else None), predict(model, select_rows(X, entries))
 
 
 def aligned_predictions(fitted: Any, X: Any, method: str, classes: Any = None) -> np.ndarray:

@@ -147,13 +147,21 @@ def parallel_map(
 ) -> list[Any]:
     """Call ``function(*task)`` for every task through joblib and return the results in order.
 
-    Any joblib backend set by ``joblib.parallel_config`` is used; ``verbose`` shows progress.
+    Any joblib backend set by ``joblib.parallel_config`` is used; ``verbose`` shows progress. The
+    function may run in another process, where changes of its arguments are lost, so it must return
+    its result: ``None`` raises. Functions that write into shared arrays belong to
+    :func:`thread_map`, which always runs threads.
     """
     tasks = list(tasks)
     runner = Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")
     results = []
     with Progress(len(tasks), label, verbose=verbose) as progress:
         for result in runner(delayed(function)(*task) for task in tasks):
+            if result is None:
+                raise TypeError(
+                    f"{function!r} returns None, but tasks may run in other processes, where "
+                    "changes of arguments are lost; return the result, or use thread_map."
+                )
             results.append(result)
             progress.advance()
     return results

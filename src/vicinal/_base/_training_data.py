@@ -7,10 +7,13 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base._arrays import (
     as_numpy,
+    beside,
     check_same_device,
     check_same_library,
     device_classes,
@@ -27,6 +30,7 @@ from vicinal._base._validation import (
     encode_device_labels,
     encode_labels,
     positive_rows,
+    select_rows,
     validate_array_api,
 )
 
@@ -109,7 +113,7 @@ class TrainingData:
 
     def rows(self, index: Any) -> Any:
         """Return some rows of X."""
-        return rows_of(self.X, index)
+        return select_rows(self.X, index)
 
     def take(self, index: np.ndarray) -> "TrainingData":
         """Return some of the rows, with their targets, weights and groups."""
@@ -122,6 +126,15 @@ class TrainingData:
             )
         }
         return replace(self, X=self.rows(index), index=self.positions[index], start=0, **vectors)
+
+    def check_on_host(self, what: str) -> None:
+        """Raise if the rows are on a device, which ``what`` does not support."""
+
+    def standardized(self) -> tuple["TrainingData", StandardScaler]:
+        """Return data with standardised columns, and the scaler; sparse ones are not centred."""
+        scaler = StandardScaler(with_mean=not sparse.issparse(self.X))
+        X = scaler.fit_transform(self.X, sample_weight=self.sample_weight)
+        return replace(self, X=X), scaler
 
     def outside(self, fold: np.ndarray) -> "TrainingData":
         """Return the rows outside a fold, in order."""
@@ -172,8 +185,15 @@ class DeviceTrainingData(TrainingData):
     def array(self, values: Any) -> Any:
         return self.xp.asarray(values, device=compat.device(self.X))
 
-    def rows(self, index: Any) -> Any:
-        return self.xp.take(self.X, self.array(index), axis=0)
+    def check_on_host(self, what: str) -> None:
+        raise ValueError(f"{what}, or convert X with numpy.asarray.")
+
+    def standardized(self) -> tuple["TrainingData", StandardScaler]:
+        X, total = self.xp.astype(self.X, self.xp.float64), self.xp.sum(self.weights)
+        mean = self.weights @ X / total
+        variance = self.weights @ ((X - mean) ** 2) / total
+        scaler = scaler_of(as_numpy(mean), as_numpy(variance), float(total))
+        return replace(self, X=scaled_rows(scaler, self.X)), scaler
 
     def take(self, index: np.ndarray) -> "DeviceTrainingData":
         rows = self.array(index)
@@ -183,7 +203,7 @@ class DeviceTrainingData(TrainingData):
         }
         index = as_numpy(index)
         groups = None if self.groups is None else self.groups[index]
-        X = self.xp.take(self.X, rows, axis=0)
+        X = self.rows(index)
         return replace(self, X=X, index=self.positions[index], groups=groups, start=0, **vectors)
 
 
@@ -297,6 +317,32 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
     X = validate_data(estimator, X, reset=False, **options)
     check_magnitude("X", X)
     return X
+
+
+def scaler_of(mean: np.ndarray, variance: np.ndarray, total: float) -> StandardScaler:
+    """Return scikit-learn's scaler with the given moments; constant columns have scale one."""
+    scaler = StandardScaler()
+    eps = np.finfo(np.float64).eps
+    constant = variance <= total * eps * variance + (total * mean * eps) ** 2
+    scaler.mean_, scaler.var_ = mean, variance
+    scaler.scale_ = np.where(constant, 1.0, np.sqrt(np.where(constant, 1.0, variance)))
+    scaler.n_features_in_ = len(mean)
+    scaler.n_samples_seen_ = total
+    return scaler
+
+
+def scaled_rows(scaler: StandardScaler | None, X: Any) -> Any:
+    """Return scaled rows, in the array library of ``X``."""
+    if scaler is None:
+        return X
+    if is_array_api(X):
+        return (X - beside(scaler.mean_, X)) / beside(scaler.scale_, X)
+    # A model of sparse rows does not centre; sparse queries to others become dense.
+    X = X.toarray() if scaler.with_mean and sparse.issparse(X) else X
+    # Single precision cannot represent the scales of every model.
+    numbers = np.r_[scaler.mean_, scaler.scale_] if scaler.with_mean else scaler.scale_
+    is_held = np.abs(numbers).max() < np.finfo(X.dtype).max
+    return scaler.transform(X if is_held else X.astype(np.float64))
 
 
 def predicted_labels(estimator: Any, scores: Any) -> Any:

@@ -9,12 +9,19 @@ import array_api_compat as compat
 import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base._arrays import as_numpy, check_same_device, is_array_api, namespace
-from vicinal._base._compat import check_sample_weight
+from vicinal._base._arrays import (
+    as_numpy,
+    beside,
+    check_same_device,
+    is_array_api,
+    namespace,
+    take_rows,
+)
+from vicinal._base._compat import check_sample_weight, rows_of
 
 
 def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -252,6 +259,20 @@ def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
         )
 
 
+def select_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of an array of any library, a sparse matrix or a frame."""
+    return take_rows(X, beside(rows, X)) if is_array_api(X) else rows_of(X, rows)
+
+
+def check_rows(X: Any) -> Any:
+    """Return rows of floats, or raise; arrays of other libraries stay on their device."""
+    if not is_array_api(X):
+        return check_array(X, dtype=[np.float64, np.float32])
+    if not bool(namespace(X).all(namespace(X).isfinite(X))):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+    return X
+
+
 def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Validate an array of another library on its device: 2-D, floating, finite, right width.
 
@@ -269,8 +290,7 @@ def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     if not xp.isdtype(X.dtype, "real floating"):
         X = xp.astype(X, xp.float64)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+    check_rows(X)
     if reset:
         estimator.n_features_in_ = int(X.shape[1])
     elif X.shape[1] != estimator.n_features_in_:

@@ -20,7 +20,6 @@ from vicinal._base import (
     device_classes,
     documented,
     import_optional,
-    is_array_api,
     survey,
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
@@ -377,7 +376,6 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
             models that run there are tried.
         """
         data, on_device = read_table(self, X, y, sample_weight, groups, "classification")
-        self._labels_on_device = is_array_api(y)
         self.classes_, self.n_samples_fit_ = data.classes, len(data)
         settings = resolve(self, on_device)
         nearly_all_differ = 2 * len(self.classes_) > len(data)

@@ -37,6 +37,7 @@ _NUMERIC: dict[str, Any] = {
 def read_table(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any, task: str):
     """Check a table given to ``fit``: an array, a sparse matrix, a frame, or a device array."""
     refuse_target_among(X, y)
+    labels_on_device = is_array_api(y)
     y = as_numpy(y) if is_array_api(y) else plain_targets(y)
     if isinstance(y, np.ndarray) and y.ndim == 1:
         check_labels(y)
@@ -54,6 +55,8 @@ def read_table(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any, task
         options["multi_output"] = True
     options |= {"skip_check_array": True} if is_frame else _NUMERIC
     data = training_data(model, X, y, sample_weight, groups, **options)
+    if task == "classification":
+        model._labels_on_device = labels_on_device
     if data.xp is np:
         return data, False
     # Base models compute where the rows are; targets and weights are judged on the host.

@@ -31,6 +31,7 @@ from vicinal._base import (
     predicted_labels,
     query_rows,
     saved,
+    store_parameters,
     takes_weights,
     training_data,
 )
@@ -393,12 +394,7 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
         random_state=None,
         verbose=0,
     ):
-        self.estimators = estimators
-        self.weighting = weighting
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -638,13 +634,7 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         random_state=None,
         verbose=0,
     ):
-        self.estimators = estimators
-        self.weighting = weighting
-        self.cv = cv
-        self.noise_variance = noise_variance
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

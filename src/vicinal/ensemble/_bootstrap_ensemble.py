@@ -21,6 +21,7 @@ from vicinal._base import (
     predicted_labels,
     query_rows,
     reads_frames,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval
@@ -121,11 +122,7 @@ class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
     def __init__(
         self, estimator=None, *, n_estimators=100, n_jobs=None, random_state=None, verbose=0
     ):
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     def _store_held_out(self, data: TrainingData, mean: np.ndarray, targets: np.ndarray) -> None:
         """Store some of the rows that have an out-of-bag prediction."""

@@ -14,6 +14,7 @@ from vicinal._base import (
     predicted_labels,
     query_rows,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
@@ -285,20 +286,7 @@ class FunctionalGradientBoostingClassifier(
         random_state=None,
         verbose=0,
     ):
-        self.estimator = estimator
-        self.loss = loss
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.coefficients = coefficients
-        self.newton = newton
-        self.post_fit = post_fit
-        self.alpha = alpha
-        self.subsample = subsample
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -445,21 +433,7 @@ class FunctionalGradientBoostingRegressor(
         random_state=None,
         verbose=0,
     ):
-        self.estimator = estimator
-        self.loss = loss
-        self.quantile = quantile
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.coefficients = coefficients
-        self.newton = newton
-        self.post_fit = post_fit
-        self.alpha = alpha
-        self.subsample = subsample
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -20,6 +20,7 @@ from vicinal._base import (
     query_rows,
     row_blocks,
     saved,
+    store_parameters,
     thread_map,
     training_data,
 )
@@ -663,18 +664,7 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
         n_jobs=None,
         random_state=None,
     ):
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.depth = depth
-        self.l2_regularization = l2_regularization
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.bootstrap = bootstrap
-        self.categorical_features = categorical_features
-        self.cv = cv
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -770,20 +760,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
         n_jobs=None,
         random_state=None,
     ):
-        self.n_estimators = n_estimators
-        self.loss = loss
-        self.quantile = quantile
-        self.learning_rate = learning_rate
-        self.depth = depth
-        self.l2_regularization = l2_regularization
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.bootstrap = bootstrap
-        self.categorical_features = categorical_features
-        self.cv = cv
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

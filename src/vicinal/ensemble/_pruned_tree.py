@@ -19,6 +19,7 @@ from vicinal._base import (
     parallel_map,
     predicted_labels,
     query_rows,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -238,13 +239,7 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
         n_jobs=None,
         random_state=None,
     ):
-        self.criterion = criterion
-        self.cv = cv
-        self.rule = rule
-        self.min_samples_leaf = min_samples_leaf
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -326,12 +321,7 @@ class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
         n_jobs=None,
         random_state=None,
     ):
-        self.criterion = criterion
-        self.cv = cv
-        self.rule = rule
-        self.min_samples_leaf = min_samples_leaf
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -15,6 +15,7 @@ from vicinal._base import (
     fit_weighted,
     predicted_labels,
     query_rows,
+    store_parameters,
     takes_weights,
     training_data,
 )
@@ -116,12 +117,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         random_state=None,
         verbose=0,
     ):
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.eps = eps
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -18,6 +18,7 @@ from vicinal._base import (
     query_rows,
     rows_outside,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -99,13 +100,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         random_state=None,
         verbose=0,
     ):
-        self.kernel = kernel
-        self.metric = metric
-        self.n_rounds = n_rounds
-        self.alphas = alphas
-        self.max_block_size = max_block_size
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     def _standardised(self, X, Y, weights, factors=1.0) -> GradientRows:
         """Store mean and scale of the columns; Y has one column per output."""
@@ -392,14 +387,7 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
         random_state=None,
         verbose=0,
     ):
-        self.kernel = kernel
-        self.metric = metric
-        self.n_rounds = n_rounds
-        self.alphas = alphas
-        self.max_block_size = max_block_size
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -34,6 +34,7 @@ from vicinal._base import (
     row_blocks,
     rows_outside,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
@@ -178,22 +179,7 @@ class _NeuralNeighbors(
         random_state=None,
         verbose=0,
     ):
-        self.n_estimators = n_estimators
-        self.n_components = n_components
-        self.n_hidden = n_hidden
-        self.periodic = periodic
-        self.n_voters = n_voters
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     # --- training -----------------------------------------------------------------------------
 
@@ -688,23 +674,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         random_state=None,
         verbose=0,
     ):
-        self.n_estimators = n_estimators
-        self.n_components = n_components
-        self.n_hidden = n_hidden
-        self.periodic = periodic
-        self.n_voters = n_voters
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -6,7 +6,6 @@ length of the table is stored; all starts share the same passes. Discriminant an
 regression are functions of sums; logistic regression takes one pass per Newton step.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from hashlib import blake2b
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve
+from sklearn.base import is_classifier
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
@@ -30,6 +30,7 @@ from vicinal._base import (
     refuse,
     row_uniforms,
     sample_rows,
+    scaler_of,
     survey,
 )
 from vicinal._kernels.cascade._hard import (
@@ -48,7 +49,7 @@ from vicinal._kernels.linear._regression import Steps, logistic_steps, logistic_
 from vicinal.linear import WeightedLDA
 from vicinal.partition._fit import CascadeFit, Settings, choose_n_regions, limit_regions, resolve
 from vicinal.partition._learners import is_plain_lda, is_plain_logistic, is_plain_ridge
-from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run, run_sweeps
+from vicinal.partition._sweeps import Engine, Outcome, Problem, Run, run_sweeps
 from vicinal.partition.stages import (
     LinearGate,
     LinearRegionClassifier,
@@ -57,7 +58,6 @@ from vicinal.partition.stages import (
     discriminant_region,
     gate_start,
     rows_by_class,
-    scaler_of,
     stacked_gates,
     stacked_regions,
 )
@@ -255,33 +255,6 @@ def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarra
 # --- the engine -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _BlockRegion:
-    """A region, from sums over all blocks."""
-
-    n_rows: int
-    make: Callable[[], Any]
-    make_of_all: Callable[[], Any]
-
-    def fit(self, previous: Any) -> Any:
-        return self.make()
-
-    def fit_all(self) -> Any:
-        return self.make_of_all()
-
-
-@dataclass(frozen=True)
-class _BlockGate:
-    """A gate, from sums over all blocks."""
-
-    n_rows: int
-    n_passed: int
-    make: Callable[[], LinearGate]
-
-    def fit(self, previous: Any) -> LinearGate:
-        return self.make()
-
-
 class StageQuery(NamedTuple):
     """Request of sums over the rows of a stage."""
 
@@ -299,27 +272,24 @@ class BlockEngine(Engine):
         self.blocks, self.table, self.n_rows, self.max_iter = blocks, table, n_rows, max_iter
         self._totals: dict[Run, RegionSums] = {}  # of the last pass
 
-    def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
+    def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         if not self._totals:
             self._visit(runs, with_sums=True)
-        make = (
-            self._logistic_regions
-            if isinstance(self.table.learner, BlockLogistic)
-            else self._regions
-        )
-        return make(runs)
+        is_logistic = isinstance(self.table.learner, BlockLogistic)
+        return self._logistic_regions(runs) if is_logistic else self._regions(runs)
 
-    def _regions(self, runs: list[Run]) -> list[list[RegionProblem]]:
+    def _regions(self, runs: list[Run]) -> list[list[Problem]]:
         region, classes = self.table.learner.region, self.table.classes
-        problems: list[list[RegionProblem]] = []
+        problems: list[list[Problem]] = []
         for run in runs:
             sums = self._totals[run].sums
             of_all = partial(region, reduce(add_tuples, sums)[1:], classes)
-            makes = [(n, partial(region, tuple(own), classes)) for n, *own in sums]
-            problems.append([_BlockRegion(n, make, of_all) for n, make in makes])
+            problems.append(
+                [Problem(n, lambda _, own=own: region(own, classes), of_all) for n, *own in sums]
+            )
         return problems
 
-    def _logistic_regions(self, runs: list[Run]) -> list[list[RegionProblem]]:
+    def _logistic_regions(self, runs: list[Run]) -> list[list[Problem]]:
         """Solve the regions of all starts together."""
         learner, classes, width = self.table.learner, self.table.classes, self.blocks.n_features
 
@@ -348,11 +318,12 @@ class BlockEngine(Engine):
             [run.state for run in runs],
         )
         solved = {(i, k): found for (i, k, *_), found in zip(apart, solutions, strict=True)}
-        problems: list[list[RegionProblem]] = [[] for _ in runs]
+        problems: list[list[Problem]] = [[] for _ in runs]
         for i, k, n, mass in stages:
             everything = sum(own for _, own in self._totals[runs[i]].sums)
-            make = partial(learner.region, mass, solved.get((i, k)), width, classes)
-            problems[i].append(_BlockRegion(n, make, partial(of_all, runs[i], everything)))
+            given = mass, solved.get((i, k)), width, classes
+            fit_all = partial(of_all, runs[i], everything)
+            problems[i].append(Problem(n, lambda _, given=given: learner.region(*given), fit_all))
         return problems
 
     def _solve(self, chains: list, queries: list[StageQuery], steps: list) -> list:
@@ -378,12 +349,12 @@ class BlockEngine(Engine):
     def set_regions(self, run: Run, models: list) -> None:
         run.models = run.state.models = models
 
-    def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
+    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
         chains, learner = [run.state for run in runs], self.table.gate_learner
         found = self.blocks.total(_sum_gate, self.table, chains, k, combine=add_starts)
         if not isinstance(learner, BlockLogistic):
             return [
-                _BlockGate(n, n_passed, partial(learner.gate, tuple(sums)))
+                Problem(n, lambda _, sums=sums: learner.gate(sums), n_passed=n_passed)
                 for n, n_passed, _, _, *sums in found
             ]
         # Costs are scaled to the total weight of the rows.
@@ -401,11 +372,11 @@ class BlockEngine(Engine):
         )
         solved = dict(zip(two_sided, solutions, strict=True))
         return [
-            _BlockGate(n, n_passed, partial(learner.gate, solved.get(i)))
+            Problem(n, lambda _, i=i: learner.gate(solved.get(i)), n_passed=n_passed)
             for i, (n, n_passed, *_) in enumerate(found)
         ]
 
-    def set_gate(self, run: Run, k: int, gate: Any, problem: Any) -> None:
+    def set_gate(self, run: Run, k: int, gate: Any) -> None:
         run.gates[k] = run.state.gates[k] = gate
 
     def reroute(self, runs: list[Run]) -> list[Outcome]:
@@ -537,50 +508,37 @@ def add_starts(left: list, right: list) -> list:
 # --- the fit --------------------------------------------------------------------------------------
 
 
-def fit_classifier_blocks(model: Any, blocks: Blocks) -> CascadeFit:
-    """Fit the cascades of a classifier; sets its ``classes_``."""
-    refuse(model, gating="hard", selection="train", monotone=False, why="by blocks of rows")
-    blocks, found = survey(blocks, has_classes=True)
-    model.classes_ = found.classes
-    settings = _resolve(model, found)
-    learner = stage_learner(settings.region_estimator, "region_estimator")
-    gate_learner = stage_learner(settings.reject_estimator, "reject_estimator")
-    moments = found.moments
-    if model.class_weight is not None:
-        codes = np.arange(len(found.classes))
-        factors = class_factors(model.class_weight, found.classes, codes, found.class_weights)
-        blocks = blocks.then(_weigh_classes, found.classes, factors)
-        moments = blocks.total(block_moments, combine=merge_moments)
-    scaler = scaler_of(moments.mean, moments.variance, moments.weight) if model.scale else None
-    scale = None if scaler is None else scaler.scale_
-    table = BlockTable(moments.mean, scale, learner, gate_learner, moments.weight, found.classes)
-    return _fit_table(settings, blocks, found, table)._replace(scaler=scaler)
-
-
-def fit_regressor_blocks(model: Any, blocks: Blocks) -> CascadeFit:
-    """Fit the cascades of a regressor."""
-    refuse(model, selection="train", monotone=False, why="by blocks of rows")
-    blocks, found = survey(blocks, has_classes=False)
-    settings = _resolve(model, found)
-    gate_learner = stage_learner(settings.reject_estimator, "reject_estimator")
-    moments = found.moments
-    scaler = scaler_of(moments.mean, moments.variance, moments.weight) if model.scale else None
-    scale = None if scaler is None else scaler.scale_
-    target_sum = blocks.total(_target_sum)
-    # About the mean of the table, sums of squares lose nothing to cancellation.
-    shift = np.zeros(blocks.n_features) if model.scale else moments.mean
-    learner = ridge_learner(settings.region_estimator, shift, target_sum / moments.weight)
-    table = BlockTable(moments.mean, scale, learner, gate_learner, moments.weight)
-    return _fit_table(settings, blocks, found, table)._replace(scaler=scaler)
-
-
-def _resolve(model: Any, found: Survey) -> Settings:
+def fit_blocks(model: Any, blocks: Blocks) -> tuple[CascadeFit, Any]:
+    """Return the fit and the scaler of a classifier, whose ``classes_`` are set, or regressor."""
+    only: dict = {"selection": "train", "monotone": False}
+    if is_classifier(model):
+        only["gating"] = "hard"
+    refuse(model, why="by blocks of rows", **only)
+    blocks, found = survey(blocks, has_classes=is_classifier(model))
     if not isinstance(model.init, str):
         raise ValueError(
             "init is an array, which cannot be used with blocks of rows; use 'kmeans', "
             "'hyperplane', 'random' or 'classes'."
         )
-    return resolve(model, None, found.n_rows)
+    settings, moments = resolve(model, None, found.n_rows), found.moments
+    gate_learner = stage_learner(settings.reject_estimator, "reject_estimator")
+    if found.classes is None:
+        target_sum = blocks.total(_target_sum)
+        # About the mean of the table, sums of squares lose nothing to cancellation.
+        shift = np.zeros(blocks.n_features) if model.scale else moments.mean
+        learner: Any = ridge_learner(settings.region_estimator, shift, target_sum / moments.weight)
+    else:
+        model.classes_ = found.classes
+        learner = stage_learner(settings.region_estimator, "region_estimator")
+        if model.class_weight is not None:
+            codes = np.arange(len(found.classes))
+            factors = class_factors(model.class_weight, found.classes, codes, found.class_weights)
+            blocks = blocks.then(_weigh_classes, found.classes, factors)
+            moments = blocks.total(block_moments, combine=merge_moments)
+    scaler = scaler_of(moments.mean, moments.variance, moments.weight) if model.scale else None
+    scale = None if scaler is None else scaler.scale_
+    table = BlockTable(moments.mean, scale, learner, gate_learner, moments.weight, found.classes)
+    return _fit_table(settings, blocks, found, table), scaler
 
 
 def _fit_table(
@@ -603,7 +561,7 @@ def _fit_table(
     for cascade in cascades:
         cascade.prune()
     cascades = sorted(cascades, key=lambda cascade: cascade.selection_error)
-    return CascadeFit(cascades, None, errors)
+    return CascadeFit(cascades, errors)
 
 
 def _weigh_classes(block: TrainingData, classes, factors) -> TrainingData:

@@ -1,24 +1,23 @@
 """Fit of cascades: settings, number of regions, and starts."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from vicinal._base import TrainingData, as_numpy, class_factors, draw_seeds, namespace, parallel_map
 from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
-from vicinal.partition._learners import EstimatorLearner, is_plain_lda, make_learner
-from vicinal.partition._sweeps import ArrayEngine, HardStart
+from vicinal.partition._learners import fit_single, is_plain_lda, make_learner
+from vicinal.partition._sweeps import ArrayEngine, hard_start
 from vicinal.partition.stages import (
     Cascade,
     LinearGate,
@@ -26,8 +25,7 @@ from vicinal.partition.stages import (
     mean_prediction,
     mean_proba,
     predict_labels,
-    scale_rows,
-    scaler_of,
+    weighted_mean,
 )
 
 # Chosen on held-out training data, docs/results/partition_defaults.md.
@@ -57,18 +55,22 @@ class Settings:
     first_region: np.ndarray | None  # the assignment that the user gave as ``init``
     n_init: int
     max_iter: int
-    is_soft: bool
+    gating: str
     alpha: float
     monotone: bool
     keep: str
     selection: str
     combine: str
     validation_fraction: float
-    scale: bool
     n_jobs: int | None
     random_state: Any
     verbose: int
     label: str
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether gates are soft."""
+        return self.gating == "soft"
 
     @property
     def has_proba(self) -> bool:
@@ -80,50 +82,27 @@ class CascadeFit(NamedTuple):
     """Result of a fit."""
 
     cascades: list[Cascade]  # best first
-    scaler: StandardScaler | None
     n_regions_errors: dict[int, float] | None  # of n_regions="auto"
 
 
 def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
     """Return the settings of a fit; ``data`` is ``None`` for a table in blocks of rows."""
-    is_soft = getattr(model, "gating", "hard") == "soft"
-    region, reject = learners(model)
-    max_iter = model.max_iter
-    if max_iter is None:
-        max_iter = _MAX_SOFT_ITERATIONS if is_soft else _MAX_SWEEPS
-    if (
-        data is not None
-        and data.xp is not np
-        and not (is_plain_lda(region) and is_plain_lda(reject) and not is_soft)
-    ):
-        raise ValueError(
+    given = {"gating": "hard", "alpha": 0.0, **model.get_params(deep=False)}
+    is_soft, is_named = given["gating"] == "soft", isinstance(model.init, str)
+    region, reject = given["region_estimator"], given["reject_estimator"] = learners(model)
+    if data is not None and (is_soft or not (is_plain_lda(region) and is_plain_lda(reject))):
+        data.check_on_host(
             f"region_estimator={model.region_estimator!r}, reject_estimator="
-            f"{model.reject_estimator!r} and gating={getattr(model, 'gating', 'hard')!r} cannot be "
-            "fitted to device arrays; use region_estimator='lda' with hard gates, or convert X "
-            "with numpy.asarray."
+            f"{model.reject_estimator!r} and gating={given['gating']!r} cannot be fitted to device "
+            "arrays; use region_estimator='lda' with hard gates"
         )
-    is_named = isinstance(model.init, str)
-    return Settings(
-        region,
-        reject,
-        model.n_regions,
-        model.init if is_named else "kmeans",
-        None if is_named else _first_region(model.init, model.n_regions, n_samples),
-        model.n_init if is_named else 1,
-        max_iter,
-        is_soft,
-        getattr(model, "alpha", 0.0),
-        model.monotone,
-        model.keep,
-        model.selection,
-        model.combine,
-        model.validation_fraction,
-        model.scale,
-        model.n_jobs,
-        model.random_state,
-        model.verbose,
-        type(model).__name__,
-    )
+    if model.max_iter is None:
+        given["max_iter"] = _MAX_SOFT_ITERATIONS if is_soft else _MAX_SWEEPS
+    given.update(label=type(model).__name__, first_region=None)
+    if not is_named:
+        first = _first_region(model.init, model.n_regions, n_samples)
+        given.update(first_region=first, init="kmeans", n_init=1)
+    return Settings(**{part.name: given[part.name] for part in fields(Settings)})
 
 
 def learners(model: Any) -> tuple[Any, Any]:
@@ -166,11 +145,8 @@ def weigh_classes(data: TrainingData, class_weight: Any) -> TrainingData:
 
 
 def fit_cascades(data: TrainingData, settings: Settings) -> CascadeFit:
-    """Scale, choose the number of regions, run all starts and sort them by their errors."""
+    """Choose the number of regions, run all starts and sort them by their errors."""
     rng = check_random_state(settings.random_state)
-    scaler = None
-    if settings.scale:
-        data, scaler = _standardized(data)
     n_regions, errors = choose_n_regions(data, settings, rng)
     train, validation = data, None
     if settings.selection == "validation" and n_regions > 1:
@@ -189,21 +165,7 @@ def fit_cascades(data: TrainingData, settings: Settings) -> CascadeFit:
             ConvergenceWarning,
             stacklevel=5,
         )
-    return CascadeFit(cascades, scaler, errors)
-
-
-def _standardized(data: TrainingData) -> tuple[TrainingData, StandardScaler]:
-    """Return standardised features and their scaler, which is stored on the host."""
-    if data.xp is np:
-        scaler = StandardScaler(with_mean=not sparse.issparse(data.X))
-        X = scaler.fit_transform(data.X, sample_weight=data.sample_weight)
-        return replace(data, X=X), scaler
-    xp, weights = data.xp, data.weights
-    X, total = xp.astype(data.X, xp.float64), xp.sum(weights)
-    mean = weights @ X / total
-    variance = weights @ ((X - mean) ** 2) / total
-    scaler = scaler_of(as_numpy(mean), as_numpy(variance), float(total))
-    return replace(data, X=scale_rows(scaler, data.X)), scaler
+    return CascadeFit(cascades, errors)
 
 
 def choose_n_regions(
@@ -278,20 +240,19 @@ def _run_starts(
     rng: np.random.RandomState,
 ) -> list[Cascade]:
     """Fit one cascade per start and return them, the best first."""
-    if n_regions == 1 and not settings.is_soft:
-        return [_fit_single(data, settings, rng)]
+    seed = settings.random_state
     if settings.is_soft:
-        start: Any = SoftStart(data, validation, n_regions, settings.alpha, settings.max_iter)
+        start: Any = partial(soft_start, data, validation, n_regions, settings)
         shares_memory = True
+    elif n_regions == 1:
+        own = int(seed) if isinstance(seed, Integral) else draw_seeds(rng, 1)[0]
+        learner = make_learner(settings.region_estimator, data, "region_estimator", is_single=True)
+        return [fit_single(learner, data, own)]
     else:
-        engine = ArrayEngine(
-            data,
-            make_learner(settings.region_estimator, data, "region_estimator"),
-            make_learner(settings.reject_estimator, data, "reject_estimator"),
-            monotone=settings.monotone,
-            validation=validation,
-        )
-        start = HardStart(engine, n_regions, settings)
+        learner = make_learner(settings.region_estimator, data, "region_estimator")
+        gate_learner = make_learner(settings.reject_estimator, data, "reject_estimator")
+        engine = ArrayEngine(data, learner, gate_learner, settings.monotone, validation)
+        start = partial(hard_start, engine, n_regions, settings)
         shares_memory = engine.is_compiled
     # One BLAS thread per start, so that results do not depend on how many run in parallel.
     n_starts = settings.n_init if n_regions > 1 else 1
@@ -307,65 +268,45 @@ def _run_starts(
     return sorted(cascades, key=lambda cascade: cascade.selection_error)
 
 
-def _fit_single(data: TrainingData, settings: Settings, rng: np.random.RandomState) -> Cascade:
-    """Fit one region: the plain estimator, with the seed of the user."""
-    seed = settings.random_state
-    seed = int(seed) if isinstance(seed, Integral) else draw_seeds(rng, 1)[0]
-    if data.xp is np:
-        learner: Any = EstimatorLearner(settings.region_estimator)
-        learner.check_weights(data, "region_estimator")
-    else:
-        learner = make_learner(settings.region_estimator, data, "region_estimator")
-    model = learner.fit_region(data, data.array(np.arange(len(data))), seed)
-    loss = data.host(learner.losses([model], data)[0, :])
-    error = float(np.average(loss, weights=data.host(data.weights)))
-    return Cascade.single(model, error, len(data))
-
-
-@dataclass(frozen=True)
-class SoftStart:
-    """One start of the soft cascade, as a picklable function of its seed."""
-
-    data: TrainingData
-    validation: TrainingData | None
-    n_regions: int
-    alpha: float
-    max_iter: int
-
-    def __call__(self, seed: int) -> Cascade:
-        data = self.data
-        (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
-            data.X,
-            data.y,
-            data.weights,
-            self.n_regions,
-            len(data.classes),
-            self.alpha,
-            self.max_iter,
-            tol=1e-5,
-            rng=np.random.RandomState(seed),
-        )
-        dtype = data.X.dtype
-        cascade = Cascade(
-            [
-                LinearRegionClassifier(data.classes, coef.astype(dtype), intercept.astype(dtype))
-                for coef, intercept in zip(coefs, intercepts, strict=True)
-            ],
-            [
-                LinearGate(gate.astype(dtype), dtype.type(offset))
-                for gate, offset in zip(gates, gate_offsets, strict=True)
-            ],
-            soft=True,
-        )
-        cascade.train_error = _soft_error(cascade, data)
-        chosen_on = data if self.validation is None else self.validation
-        cascade.selection_error = _soft_error(cascade, chosen_on)
-        cascade.region_sizes = np.bincount(cascade.apply(data.X), minlength=self.n_regions)
-        cascade.history = {"objective": np.array(objectives)}
-        cascade.n_iter, cascade.converged = len(objectives), converged
-        return cascade
+def soft_start(
+    data: TrainingData,
+    validation: TrainingData | None,
+    n_regions: int,
+    settings: Settings,
+    seed: int,
+) -> Cascade:
+    """Fit a soft cascade from one start."""
+    (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
+        data.X,
+        data.y,
+        data.weights,
+        n_regions,
+        len(data.classes),
+        settings.alpha,
+        settings.max_iter,
+        tol=1e-5,
+        rng=np.random.RandomState(seed),
+    )
+    dtype = data.X.dtype
+    cascade = Cascade(
+        [
+            LinearRegionClassifier(data.classes, coef.astype(dtype), intercept.astype(dtype))
+            for coef, intercept in zip(coefs, intercepts, strict=True)
+        ],
+        [
+            LinearGate(gate.astype(dtype), dtype.type(offset))
+            for gate, offset in zip(gates, gate_offsets, strict=True)
+        ],
+        soft=True,
+    )
+    cascade.train_error = _soft_error(cascade, data)
+    cascade.selection_error = _soft_error(cascade, data if validation is None else validation)
+    cascade.region_sizes = np.bincount(cascade.apply(data.X), minlength=n_regions)
+    cascade.history = {"objective": np.array(objectives)}
+    cascade.n_iter, cascade.converged = len(objectives), converged
+    return cascade
 
 
 def _soft_error(cascade: Cascade, data: TrainingData) -> float:
     proba = cascade.predict_proba(data.X, data.classes)
-    return float(np.average(proba.argmax(axis=1) != data.y, weights=data.weights))
+    return weighted_mean(proba.argmax(axis=1) != data.y, data.weights)

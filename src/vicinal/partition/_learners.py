@@ -4,7 +4,6 @@ A fast learner gives the same model as a clone of its estimator on the same rows
 index, works with sums, and scores all regions with one matrix product.
 """
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from vicinal._base import TrainingData, draw_seeds, fit_weighted, takes_weights
-from vicinal._kernels.cascade._device import device_lda_statistics, device_linear_errors
-from vicinal._kernels.cascade._hard import linear_errors, weighted_ridge
-from vicinal._kernels.linear._covariance import lda_coefficients, lda_statistics
-from vicinal._kernels.linear._perceptron import as_float32_csr, fit_perceptron, margin_scale
+from vicinal._base import TrainingData, draw_seeds, fit_weighted, take_rows, takes_weights
+from vicinal._kernels.cascade._hard import any_linear_errors, linear_errors, weighted_ridge
+from vicinal._kernels.linear._covariance import lda_statistics
+from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
 from vicinal._kernels.linear._regression import fit_logistic
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition.stages import (
+    Cascade,
     LinearGate,
     LinearRegionClassifier,
     LinearRegionRegressor,
@@ -29,6 +28,7 @@ from vicinal.partition.stages import (
     gate_start,
     rows_by_class,
     stacked_regions,
+    weighted_mean,
 )
 
 
@@ -53,18 +53,14 @@ class EstimatorLearner:
     succeeds is an error.
     """
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: Any, data: TrainingData, parameter: str) -> None:
         self.estimator = estimator
-        self.accepts_weight = takes_weights(estimator)
-
-    def check_weights(self, data: TrainingData, parameter: str) -> None:
-        """Raise if weights are needed that the estimator does not accept."""
         is_regression_gate = data.classes is None and parameter == "reject_estimator"
-        if self.accepts_weight or not (data.is_weighted or is_regression_gate):
+        if takes_weights(estimator) or not (data.is_weighted or is_regression_gate):
             return
         why = "sample_weight was passed" if data.is_weighted else "gates of a regressor use weights"
         raise ValueError(
-            f"{why}, but fit of {parameter}={type(self.estimator).__name__} does not accept "
+            f"{why}, but fit of {parameter}={type(estimator).__name__} does not accept "
             "sample_weight; use another estimator, or omit the weights."
         )
 
@@ -83,8 +79,7 @@ class EstimatorLearner:
         self, data: TrainingData, rows, labels, weights, seed: int | None, previous=None
     ) -> Any:
         """Return a gate for the given rows: 1 means "pass on"."""
-        uniform = not data.is_weighted and data.classes is not None
-        return self._fit(data.X, rows, labels, None if uniform else weights, seed)
+        return self._fit(data.X, rows, labels, _gate_weights(data, weights), seed)
 
     def losses(self, models: list, data: TrainingData) -> np.ndarray:
         """Return the loss of every model on every sample, of shape (n_regions, n_samples)."""
@@ -103,72 +98,8 @@ class EstimatorLearner:
         return fit_weighted(model, part, target, weight)
 
 
-class LinearLearner(ABC):
-    """Learner of linear scores per class; subclasses define ``_solve``.
-
-    ``_solve(rows, codes, weight, n_classes, seed, start)`` returns coefficients of shape
-    (n_classes, n_features) and intercepts; ``codes`` and ``weight`` are indexed like the samples,
-    ``start`` is the solution for the last sweep's rows, if there is one.
-    """
-
-    def __init__(self, estimator: Any, data: TrainingData) -> None:
-        self.estimator = estimator
-        self.X = data.X
-        self.weight = data.sample_weight
-
-    def fit_region(self, data: TrainingData, rows, seed, previous=None) -> LinearRegionClassifier:
-        """Return the linear classifier of the classes that occur in the given rows."""
-        n_classes, n_features = len(data.classes), data.X.shape[1]
-        present = np.flatnonzero(np.bincount(data.y[rows], minlength=n_classes))
-        coef = np.zeros((n_classes, n_features), dtype=data.X.dtype)
-        intercept = np.full(n_classes, -np.inf, dtype=data.X.dtype)
-        if len(present) == 1:
-            intercept[present] = 0.0
-        elif len(present) == n_classes:
-            start = _start(previous, present)
-            coef[:], intercept[:] = self._solve(rows, data.y, self.weight, n_classes, seed, start)
-        else:
-            position = np.zeros(n_classes, dtype=np.int64)
-            position[present] = np.arange(len(present))
-            coef[present], intercept[present] = self._solve(
-                rows,
-                position[data.y],
-                self.weight,
-                len(present),
-                seed,
-                _start(previous, present),
-            )
-        return LinearRegionClassifier(data.classes, coef, intercept)
-
-    def fit_gate(
-        self, data: TrainingData, rows, labels, weights, seed, previous=None
-    ) -> LinearGate:
-        """Return the half-space that separates rows to pass on from rows to keep."""
-        codes = np.zeros(len(data), dtype=np.int64)
-        codes[rows] = labels
-        weight = None
-        if data.is_weighted or data.classes is None:
-            weight = np.zeros(len(data))
-            weight[rows] = weights
-        coef, intercept = self._solve(rows, codes, weight, 2, seed, gate_start(previous))
-        return LinearGate(
-            (coef[1] - coef[0]).astype(data.X.dtype), data.X.dtype.type(intercept[1] - intercept[0])
-        )
-
-    def losses(self, models: list, data: TrainingData) -> np.ndarray:
-        """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
-        return linear_errors(data.X, *stacked_regions(models), data.y)
-
-    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:  # noqa: B027
-        """Complete the selected models; nothing to do by default."""
-
-    @abstractmethod
-    def _solve(self, rows, codes, weight, n_classes, seed, start):
-        """Return coefficients and intercepts for the given rows."""
-
-
-class LDALearner(LinearLearner):
-    """Discriminant analysis from the sums over the rows of a region."""
+class LDALearner:
+    """Discriminant analysis from the sums over the rows of a region, also on a device."""
 
     def __init__(self, estimator: WeightedLDA, data: TrainingData) -> None:
         if sparse.issparse(data.X):
@@ -176,12 +107,72 @@ class LDALearner(LinearLearner):
                 "Discriminant analysis needs dense features, and X is sparse; use 'perceptron' or "
                 "'logistic', or convert X with X.toarray()."
             )
-        super().__init__(estimator, data)
         self.shrinkage = float(estimator.shrinkage or 0.0)
+        self.dtype = np.float32 if data.X.dtype == data.xp.float32 else np.float64
 
-    def _solve(self, rows, codes, weight, n_classes, seed, start):
-        statistics = lda_statistics(self.X, codes, weight, n_classes, rows=rows)
-        return lda_coefficients(statistics, self.shrinkage)
+    def fit_region(self, data: TrainingData, rows, seed, previous=None) -> LinearRegionClassifier:
+        """Return the discriminant classifier of the given rows."""
+        weight = take_rows(data.sample_weight, rows) if data.is_weighted else None
+        codes, n_classes = take_rows(data.y, rows), len(data.classes)
+        statistics = lda_statistics(data.X, codes, weight, n_classes, rows=rows)
+        return discriminant_region(statistics, data.classes, self.shrinkage, self.dtype)
+
+    def fit_gate(
+        self, data: TrainingData, rows, labels, weights, seed, previous=None
+    ) -> LinearGate:
+        """Return the half-space that separates rows to pass on from rows to keep."""
+        weight = _gate_weights(data, weights)
+        statistics = lda_statistics(data.X, labels, weight, 2, rows=rows)
+        return discriminant_gate(statistics, self.shrinkage, self.dtype)
+
+    def losses(self, models: list, data: TrainingData) -> Any:
+        """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
+        find = linear_errors if data.xp is np else any_linear_errors
+        return find(data.X, *stacked_regions(models), data.y)
+
+    def finish(self, models: list, data: TrainingData, region: Any) -> None:
+        """Complete the selected models; nothing to do by default."""
+
+
+class LinearLearner(LDALearner):
+    """Learner of linear scores per class; subclasses define ``_solve``.
+
+    ``_solve(data, rows, codes, weight, n_classes, seed, start)`` returns coefficients of shape
+    (n_classes, n_features) and intercepts; ``codes`` and ``weight`` have one entry for each of the
+    rows, ``start`` is the solution for the last sweep's rows, if there is one.
+    """
+
+    def __init__(self, estimator: Any, data: TrainingData) -> None:
+        self.estimator = estimator
+
+    def fit_region(self, data: TrainingData, rows, seed, previous=None) -> LinearRegionClassifier:
+        """Return the linear classifier of the classes that occur in the given rows."""
+        n_classes, n_features = len(data.classes), data.X.shape[1]
+        present = np.flatnonzero(np.bincount(data.y[rows]))
+        coef = np.zeros((n_classes, n_features), dtype=data.X.dtype)
+        intercept = np.full(n_classes, -np.inf, dtype=data.X.dtype)
+        if len(present) == 1:
+            intercept[present] = 0.0
+        else:
+            codes = np.searchsorted(present, data.y[rows])
+            weight = data.sample_weight[rows] if data.is_weighted else None
+            start = _start(previous, present)
+            solution = self._solve(data, rows, codes, weight, len(present), seed, start)
+            coef[present], intercept[present] = solution
+        return LinearRegionClassifier(data.classes, coef, intercept)
+
+    def fit_gate(
+        self, data: TrainingData, rows, labels, weights, seed, previous=None
+    ) -> LinearGate:
+        weight, start = _gate_weights(data, weights), gate_start(previous)
+        coef, intercept = self._solve(data, rows, labels, weight, 2, seed, start)
+        return LinearGate(
+            (coef[1] - coef[0]).astype(data.X.dtype), data.X.dtype.type(intercept[1] - intercept[0])
+        )
+
+    def _solve(self, data, rows, codes, weight, n_classes, seed, start):
+        """Return coefficients and intercepts for the given rows."""
+        raise NotImplementedError
 
 
 class PerceptronLearner(LinearLearner):
@@ -189,16 +180,20 @@ class PerceptronLearner(LinearLearner):
 
     def __init__(self, estimator: AveragedPerceptron, data: TrainingData) -> None:
         super().__init__(estimator, data)
-        if sparse.issparse(data.X):
-            self.single = as_float32_csr(data.X)
-        else:
-            self.single = np.ascontiguousarray(data.X, dtype=np.float32)
+        make = sparse.csr_array if sparse.issparse(data.X) else np.ascontiguousarray
+        self.single = make(data.X, dtype=np.float32)
 
-    def _solve(self, rows, codes, weight, n_classes, seed, start):
+    def _solve(self, data, rows, codes, weight, n_classes, seed, start):
+        entries = np.zeros(len(data), dtype=np.int64)
+        entries[rows] = codes
+        weights = None
+        if weight is not None:
+            weights = np.zeros(len(data))
+            weights[rows] = weight
         fit = fit_perceptron(
             self.single,
-            codes,
-            weight,
+            entries,
+            weights,
             n_classes,
             seed=draw_seeds(seed, 1)[0],
             n_epochs=self.estimator.max_iter,
@@ -221,13 +216,13 @@ class PerceptronLearner(LinearLearner):
 class LogisticLearner(LinearLearner):
     """Multinomial logistic regression, started where the last sweep ended."""
 
-    def _solve(self, rows, codes, weight, n_classes, seed, start):
+    def _solve(self, data, rows, codes, weight, n_classes, seed, start):
         if start is not None and n_classes == 2:
             start = start[0][1:] - start[0][:1], start[1][1:] - start[1][:1]
         fit = fit_logistic(
-            self.X[rows],
-            codes[rows],
-            None if weight is None else weight[rows],
+            data.X[rows],
+            codes,
+            weight,
             n_classes,
             alpha=1.0 / self.estimator.C,
             start=start,
@@ -235,9 +230,7 @@ class LogisticLearner(LinearLearner):
             tol=self.estimator.tol,
             max_iter=self.estimator.max_iter,
         )
-        if n_classes == 2:
-            return rows_by_class(fit.coef, fit.intercept)
-        return fit.coef, fit.intercept
+        return rows_by_class(*fit[:2]) if n_classes == 2 else fit[:2]
 
 
 class RidgeLearner:
@@ -253,9 +246,9 @@ class RidgeLearner:
 
     def losses(self, models: list, data: TrainingData) -> np.ndarray:
         """Return the squared error of every region on every sample."""
-        coefs = np.stack([model.coef_ for model in models], axis=1)
-        errors = data.X @ coefs
-        errors += np.array([model.intercept_ for model in models])
+        coefs, intercepts = stacked_regions(models)
+        errors = data.X @ coefs.T
+        errors += intercepts
         errors -= data.y[:, None]
         return np.ascontiguousarray(np.square(errors, out=errors).T)
 
@@ -263,33 +256,9 @@ class RidgeLearner:
         """Complete the selected models; nothing to do."""
 
 
-class DeviceLDALearner:
-    """Discriminant analysis on a device; only sums are copied to the host."""
-
-    def __init__(self, estimator: WeightedLDA) -> None:
-        self.shrinkage = float(estimator.shrinkage or 0.0)
-
-    def fit_region(self, data: Any, rows, seed, previous=None) -> LinearRegionClassifier:
-        """Return the discriminant classifier of the given rows."""
-        codes = data.xp.take(data.y, rows)
-        weight = data.xp.take(data.weights, rows) if data.is_weighted else None
-        statistics = device_lda_statistics(data.X, codes, weight, len(data.classes), rows)
-        return discriminant_region(statistics, data.classes, self.shrinkage)
-
-    def fit_gate(self, data: Any, rows, labels, weights, seed, previous=None) -> LinearGate:
-        """Return the half-space between rows to keep and rows to pass on."""
-        codes = data.xp.astype(labels, data.xp.int64)
-        weight = weights if data.is_weighted else None
-        return discriminant_gate(
-            device_lda_statistics(data.X, codes, weight, 2, rows), self.shrinkage
-        )
-
-    def losses(self, models: list, data: Any) -> Any:
-        """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
-        return device_linear_errors(data.X, *stacked_regions(models), data.y)
-
-    def finish(self, models: list, data: Any, region: Any) -> None:
-        """Complete the selected models; nothing to do."""
+def _gate_weights(data: TrainingData, weights: Any) -> Any:
+    """Return the costs of a gate's rows, ``None`` if all are one."""
+    return weights if data.is_weighted or data.classes is None else None
 
 
 def _start(previous: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -309,13 +278,23 @@ def training_margins(model: LinearRegionClassifier, X: Any, codes: np.ndarray) -
     return np.where(np.isfinite(rival), own - rival, np.inf)
 
 
-def make_learner(estimator: Any, data: TrainingData, parameter: str) -> Any:
+def fit_single(learner: Any, data: TrainingData, seed: int) -> Cascade:
+    """Return the cascade of one region."""
+    model = learner.fit_region(data, data.array(np.arange(len(data))), seed)
+    loss = learner.losses([model], data)[0, :]
+    return Cascade.single(model, weighted_mean(loss, data.weights), len(data))
+
+
+def make_learner(
+    estimator: Any, data: TrainingData, parameter: str, *, is_single: bool = False
+) -> Any:
     """Return the fast learner of an estimator that has one, else a learner of clones.
 
-    Only the exact classes count: a subclass may differ.
+    Only the exact classes count: a subclass may differ. On the host, the model of a single region
+    is a clone, so that it equals the estimator to the last bit.
     """
-    if data.xp is not np:
-        return DeviceLDALearner(estimator)
+    if is_single and data.xp is np:
+        return EstimatorLearner(estimator, data, parameter)
     if data.classes is None and parameter == "region_estimator":
         if is_plain_ridge(estimator) and not sparse.issparse(data.X):
             return RidgeLearner(estimator)
@@ -325,9 +304,7 @@ def make_learner(estimator: Any, data: TrainingData, parameter: str) -> Any:
         return PerceptronLearner(estimator, data)
     elif is_plain_logistic(estimator):
         return LogisticLearner(estimator, data)
-    learner = EstimatorLearner(estimator)
-    learner.check_weights(data, parameter)
-    return learner
+    return EstimatorLearner(estimator, data, parameter)
 
 
 def is_plain_lda(estimator: Any) -> bool:

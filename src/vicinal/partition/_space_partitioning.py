@@ -19,12 +19,14 @@ from vicinal._base import (
     predicted_labels,
     query_rows,
     saved,
+    scaled_rows,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, validate_params
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
-from vicinal.partition._blocks import fit_classifier_blocks, fit_regressor_blocks
+from vicinal.partition._blocks import fit_blocks
 from vicinal.partition._explain import cascade_sections, with_spread, with_votes
 from vicinal.partition._fit import (
     CLASSIFIERS,
@@ -35,7 +37,7 @@ from vicinal.partition._fit import (
     resolve,
     weigh_classes,
 )
-from vicinal.partition.stages import mean_prediction, mean_proba, predict_labels, scale_rows
+from vicinal.partition.stages import mean_prediction, mean_proba, predict_labels
 
 
 @documented
@@ -92,9 +94,18 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows: all starts together, one pass for every stage.
+
+        Stages equal those of a fit in memory; ``n_regions="auto"`` is selected on a sample.
+        Perceptrons cannot be fitted to blocks.
+        """
+        fit, self.scaler_ = fit_blocks(self, blocks)
+        self._store(fit)
+
     def _store(self, fit: CascadeFit) -> None:
         best = fit.cascades[0]
-        self.scaler_ = fit.scaler
         if fit.n_regions_errors is not None:
             self.n_regions_errors_ = fit.n_regions_errors
         self.restarts_ = fit.cascades if self.combine == "average" else [best]
@@ -109,8 +120,7 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
 
     def _prepared(self, X: Any) -> Any:
         """Validate and scale samples given after fit."""
-        X = query_rows(self, X, accept_sparse="csr")
-        return scale_rows(self.scaler_, X)
+        return scaled_rows(self.scaler_, query_rows(self, X, accept_sparse="csr"))
 
     def apply(self, X):
         """Return the region of each sample.
@@ -337,24 +347,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         random_state=None,
         verbose=0,
     ):
-        self.region_estimator = region_estimator
-        self.reject_estimator = reject_estimator
-        self.n_regions = n_regions
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.init = init
-        self.gating = gating
-        self.alpha = alpha
-        self.monotone = monotone
-        self.keep = keep
-        self.selection = selection
-        self.combine = combine
-        self.validation_fraction = validation_fraction
-        self.scale = scale
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -372,19 +365,12 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         )
         self.classes_ = data.classes
         settings = resolve(self, data, num_samples(X))
-        self._store(fit_cascades(weigh_classes(data, self.class_weight), settings))
+        weighed = weigh_classes(data, self.class_weight)
+        scaled, self.scaler_ = weighed.standardized() if self.scale else (weighed, None)
+        self._store(fit_cascades(scaled, settings))
         if self._reference is None:
             self._keep_rows(data.X, data.labels, data.sample_weight)
         return self
-
-    @atomic_fit_blocks
-    def fit_blocks(self, blocks):
-        """Fit to a table in blocks of rows: all starts together, one pass for every stage.
-
-        Stages equal those of a fit in memory; ``n_regions="auto"`` is selected on a sample.
-        Perceptrons cannot be fitted to blocks.
-        """
-        self._store(fit_classifier_blocks(self, blocks))
 
     def predict(self, X):
         """Predict the class of each sample."""
@@ -604,21 +590,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         random_state=None,
         verbose=0,
     ):
-        self.region_estimator = region_estimator
-        self.reject_estimator = reject_estimator
-        self.n_regions = n_regions
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.init = init
-        self.monotone = monotone
-        self.keep = keep
-        self.selection = selection
-        self.combine = combine
-        self.validation_fraction = validation_fraction
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -631,18 +603,11 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
         data = replace(data, y=data.y.astype(data.X.dtype))
-        self._store(fit_cascades(data, resolve(self, data, num_samples(X))))
+        settings = resolve(self, data, num_samples(X))
+        scaled, self.scaler_ = data.standardized() if self.scale else (data, None)
+        self._store(fit_cascades(scaled, settings))
         self._keep_rows(data.X, data.y, data.sample_weight)
         return self
-
-    @atomic_fit_blocks
-    def fit_blocks(self, blocks):
-        """Fit to a table in blocks of rows: all starts together, one pass for every stage.
-
-        Stages equal those of a fit in memory; ``n_regions="auto"`` is selected on a sample.
-        Perceptrons cannot be fitted to blocks.
-        """
-        self._store(fit_regressor_blocks(self, blocks))
 
     def predict(self, X):
         """Predict the target of each sample.

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import (
     atomic_fit,
@@ -16,6 +15,7 @@ from vicinal._base import (
     parallel_map,
     query_rows,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval
@@ -144,14 +144,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         random_state=None,
         verbose=0,
     ):
-        self.alpha = alpha
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -169,11 +162,8 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"y holds {len(self.classes_)} classes; use SpacePartitioningClassifier."
             )
-        X, self.scaler_ = data.X, None
-        if self.scale:
-            self.scaler_ = StandardScaler()
-            X = self.scaler_.fit_transform(X, sample_weight=data.sample_weight)
-        Z = np.column_stack([X, np.ones(len(X))]).astype(np.float64)
+        scaled, self.scaler_ = data.standardized() if self.scale else (data, None)
+        Z = np.column_stack([scaled.X, np.ones(len(data))]).astype(np.float64)
         problem = Z, 2.0 * data.y - 1.0, data.weights, self.alpha, self.max_iter, self.tol
         starts = parallel_map(
             alternate_blocks,

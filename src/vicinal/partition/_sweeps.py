@@ -6,56 +6,36 @@ that one pass over a table is enough for all of them.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import TrainingData, as_numpy, namespace
-from vicinal._kernels.cascade._device import (
-    device_hyperplanes,
-    device_kmeans,
-    region_sizes,
-    rows_by_region,
-)
 from vicinal._kernels.cascade._hard import (
     assign_classes,
     assign_hyperplanes,
     assign_kmeans,
-    assign_random,
     chain_loss,
     gate_problem,
+    region_sizes,
     route,
+    rows_by_region,
 )
 from vicinal.partition._learners import EstimatorLearner
-from vicinal.partition.stages import Cascade, ConstantGate, passes_on
+from vicinal.partition.stages import Cascade, ConstantGate, weighted_mean
 
 
-class Subproblem(Protocol):
+class Problem(NamedTuple):
     """Rows that a region model or a gate is fitted to."""
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    def fit(self, previous: Any) -> Any:
-        """Return the model or gate; ``previous`` is that of the last sweep. May raise."""
-
-
-class RegionProblem(Subproblem, Protocol):
-    """Rows of a region."""
-
-    def fit_all(self) -> Any:
-        """Return the model of all rows."""
-
-
-class GateProblem(Subproblem, Protocol):
-    """Rows whose loss depends on the gate."""
-
-    @property
-    def n_passed(self) -> int:
-        """Number of rows that should be passed on."""
+    n_rows: int
+    fit: Callable[[Any], Any]  # takes the model or gate of the last sweep; may raise ValueError
+    fit_all: Callable[[], Any] | None = None  # of a region: to all rows of the table
+    n_passed: int = 0  # of a gate: rows that should be passed on
 
 
 class Outcome(NamedTuple):
@@ -124,7 +104,7 @@ class Engine(ABC):
     n_rows: int
 
     @abstractmethod
-    def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
+    def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         """Return, for every run, the rows that are now in each region."""
 
     @abstractmethod
@@ -132,11 +112,11 @@ class Engine(ABC):
         """Store the new region models (with ``monotone``, those that lower the loss)."""
 
     @abstractmethod
-    def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
+    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
         """Return, for every run, the rows of gate ``k``, given the gates after it."""
 
     @abstractmethod
-    def set_gate(self, run: Run, k: int, gate: Any, problem: GateProblem) -> None:
+    def set_gate(self, run: Run, k: int, gate: Any) -> None:
         """Store a new gate (with ``monotone``, if it lowers the loss)."""
 
     @abstractmethod
@@ -160,7 +140,7 @@ def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> 
         for k in reversed(range(open_runs[0].n_regions - 1)):
             for run, problem in zip(open_runs, engine.gate_problems(open_runs, k), strict=True):
                 run.disagreement[k] = problem.n_rows / engine.n_rows
-                engine.set_gate(run, k, _fit_gate(run, problem, run.gates[k]), problem)
+                engine.set_gate(run, k, _fit_gate(run, problem, run.gates[k]))
         for run, outcome in zip(open_runs, engine.reroute(open_runs), strict=True):
             run.record(outcome, keep)
         open_runs = [run for run in open_runs if not run.converged]
@@ -171,7 +151,7 @@ def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> 
     return cascades
 
 
-def _fit_region(problem: RegionProblem, previous: Any) -> Any:
+def _fit_region(problem: Problem, previous: Any) -> Any:
     """Fit a region; an empty region keeps its model, or is fitted to all samples."""
     if problem.n_rows == 0 and previous is not None:
         return previous
@@ -182,10 +162,10 @@ def _fit_region(problem: RegionProblem, previous: Any) -> Any:
             if previous is not None:
                 return previous
     # A learner that raises for few rows may accept all of them; if not, its error is raised.
-    return problem.fit_all()
+    return problem.fit_all()  # type: ignore[misc]
 
 
-def _fit_gate(run: Run, problem: GateProblem, previous: Any) -> Any:
+def _fit_gate(run: Run, problem: Problem, previous: Any) -> Any:
     """Fit a gate; without rows it does not change, with rows of one class it is constant."""
     kept = ConstantGate(False) if previous is None else previous
     if problem.n_rows == 0:
@@ -215,51 +195,11 @@ class _RowState:
     losses: Any = None  # (n_regions, n_samples)
     passed_on: dict[int, Any] = field(default_factory=dict)
     later: Any = None  # loss of the stages after the current gate
+    gate: Any = None  # rows, labels and weights of the current gate
     loss: Any = None  # of every row, after the last sweep
 
     def draw_seed(self) -> int:
         return int(self.rng.randint(_MAX_SEED))
-
-
-@dataclass(frozen=True)
-class _Region:
-    data: TrainingData
-    learner: Any
-    rows: Any
-    seed: int
-
-    @property
-    def n_rows(self) -> int:
-        return self.rows.shape[0]
-
-    def fit(self, previous: Any) -> Any:
-        return self.learner.fit_region(self.data, self.rows, self.seed, previous)
-
-    def fit_all(self) -> Any:
-        rows = self.data.array(np.arange(len(self.data)))
-        return self.learner.fit_region(self.data, rows, self.seed, None)
-
-
-@dataclass(frozen=True)
-class _Gate:
-    data: TrainingData
-    learner: Any
-    rows: Any
-    labels: Any
-    weights: Any
-    seed: int
-
-    @property
-    def n_rows(self) -> int:
-        return self.rows.shape[0]
-
-    @property
-    def n_passed(self) -> int:
-        return int(namespace(self.labels).sum(self.labels))
-
-    def fit(self, previous: Any) -> Any:
-        problem = self.rows, self.labels, self.weights
-        return self.learner.fit_gate(self.data, *problem, self.seed, previous)
 
 
 class ArrayEngine(Engine):
@@ -282,7 +222,6 @@ class ArrayEngine(Engine):
         data: TrainingData,
         region_learner: Any,
         gate_learner: Any,
-        *,
         monotone: bool,
         validation: TrainingData | None = None,
     ) -> None:
@@ -302,24 +241,26 @@ class ArrayEngine(Engine):
         if settings.first_region is not None:
             return data.array(settings.first_region[data.positions])
         if init == "random":
-            return data.array(assign_random(self.n_rows, n_regions, rng))
+            return data.array(rng.randint(n_regions, size=self.n_rows))
         if init == "classes":
             by_class = assign_classes(np.arange(len(data.classes)), n_regions, rng)
             return data.xp.take(data.array(by_class), data.y)
-        if data.xp is np:
-            assign = assign_hyperplanes if init == "hyperplane" else assign_kmeans
-        else:
-            assign = device_hyperplanes if init == "hyperplane" else device_kmeans
+        assign = assign_hyperplanes if init == "hyperplane" else assign_kmeans
         return assign(data.X, self.weights, n_regions, rng)
 
-    def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
+    def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         return [
             [
-                _Region(self.data, self.region_learner, rows, run.state.draw_seed())
+                self._region_problem(rows, run.state.draw_seed())
                 for rows in rows_by_region(run.state.region, run.n_regions)
             ]
             for run in runs
         ]
+
+    def _region_problem(self, rows: Any, seed: int) -> Problem:
+        data, fit = self.data, self.region_learner.fit_region
+        fit_all = lambda: fit(data, data.array(np.arange(len(data))), seed)  # noqa: E731
+        return Problem(rows.shape[0], partial(fit, data, rows, seed), fit_all)
 
     def set_regions(self, run: Run, models: list) -> None:
         state = run.state
@@ -342,19 +283,24 @@ class ArrayEngine(Engine):
         own = xp.where(region[None, :] == kinds[:, None], costs, xp.zeros_like(costs))
         return as_numpy(xp.sum(own, axis=1))
 
-    def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
+    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
         return [self._gate_problem(run.state, k) for run in runs]
 
-    def _gate_problem(self, state: _RowState, k: int) -> _Gate:
-        problem = gate_problem(state.losses[k, :], state.later, state.region >= k, self.weights)
-        return _Gate(self.data, self.gate_learner, *problem, state.draw_seed())
+    def _gate_problem(self, state: _RowState, k: int) -> Problem:
+        state.gate = gate_problem(state.losses[k, :], state.later, state.region >= k, self.weights)
+        rows, labels, _ = state.gate
+        return Problem(
+            rows.shape[0],
+            partial(self.gate_learner.fit_gate, self.data, *state.gate, state.draw_seed()),
+            n_passed=int(namespace(labels).sum(labels)),
+        )
 
-    def set_gate(self, run: Run, k: int, gate: Any, problem: Any) -> None:
+    def set_gate(self, run: Run, k: int, gate: Any) -> None:
         state, previous = run.state, run.gates[k]
         if gate is not previous:
-            passed = passes_on(gate, self.data.X)
+            passed = gate.predict(self.data.X) == 1
             if self.monotone and previous is not None:
-                new, old = (_gate_cost(d, problem) for d in (passed, state.passed_on[k]))
+                new, old = (_gate_cost(d, *state.gate) for d in (passed, state.passed_on[k]))
                 gate, passed = (gate, passed) if new < old else (previous, state.passed_on[k])
             run.gates[k], state.passed_on[k] = gate, passed
         passed, own = state.passed_on[k], state.losses[k, :]
@@ -379,51 +325,34 @@ class ArrayEngine(Engine):
         if self.validation is not None:
             recorded["validation_error"] = _error(Cascade(run.models, run.gates), self.validation)
         sizes = region_sizes(region, run.n_regions)
-        return Outcome(_average(loss, self.weights), sizes, has_converged, recorded, region)
+        return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, recorded, region)
 
     def finish(self, runs: list[Run]) -> None:
         for run in runs:
             self.region_learner.finish(run.best.regions, self.data, run.best_region)
 
 
-def _gate_cost(passed: Any, problem: _Gate) -> float:
+def _gate_cost(passed: Any, rows: Any, labels: Any, weights: Any) -> float:
     """Return the cost of wrong decisions on the rows of a gate."""
-    weights = problem.weights
     xp = namespace(weights)
-    wrong = xp.take(passed, problem.rows) != (problem.labels > 0)
+    wrong = xp.take(passed, rows) != (labels > 0)
     return float(xp.sum(weights * xp.astype(wrong, weights.dtype)))
 
 
 def _error(cascade: Cascade, data: TrainingData) -> float:
     """Return the weighted mean loss of a cascade."""
-    if data.xp is not np:
-        loss = data.xp.argmax(cascade.predict_proba(data.X, data.classes), axis=1) != data.y
-    elif data.classes is None:
+    if data.classes is None:
         loss = (data.y - cascade.predict(data.X, data.y.dtype)) ** 2
     else:
         loss = cascade.predict(data.X, data.classes.dtype) != data.labels
-    return _average(loss, data.weights)
+    return weighted_mean(loss, data.host(data.weights))
 
 
-def _average(loss: Any, weights: Any) -> float:
-    xp = namespace(weights)
-    return float(xp.sum(xp.astype(loss, weights.dtype) * weights) / xp.sum(weights))
-
-
-@dataclass(frozen=True)
-class HardStart:
-    """One start of the alternating fit, as a picklable function of its seed."""
-
-    engine: ArrayEngine
-    n_regions: int
-    settings: Any
-
-    def __call__(self, seed: int) -> Cascade:
-        rng = np.random.RandomState(seed)
-        settings = self.settings
-        region = self.engine.first_regions(settings, self.n_regions, rng)
-        run = Run(self.n_regions, _RowState(region, rng))
-        limits = {"max_iter": settings.max_iter, "keep": settings.keep}
-        (cascade,) = run_sweeps(self.engine, [run], **limits)
-        cascade.prune()
-        return cascade
+def hard_start(engine: ArrayEngine, n_regions: int, settings: Any, seed: int) -> Cascade:
+    """Fit regions and gates in turn from one start."""
+    rng = np.random.RandomState(seed)
+    region = engine.first_regions(settings, n_regions, rng)
+    run = Run(n_regions, _RowState(region, rng))
+    (cascade,) = run_sweeps(engine, [run], max_iter=settings.max_iter, keep=settings.keep)
+    cascade.prune()
+    return cascade

@@ -1,18 +1,21 @@
-"""Fitted cascades: linear region models and gates, their chain, and scaling of rows."""
+"""Fitted cascades: linear region models and gates, and their chain.
+
+Linear stages take rows of any array library; the models are stored on the host.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from array_api_compat import device as device_of
-from scipy import sparse
-from sklearn.preprocessing import StandardScaler
 
-from vicinal._base import free_memory, is_array_api, namespace, row_blocks, saved
-from vicinal._kernels.cascade._device import (
-    device_gate_decisions,
-    device_region_scores,
-    take_own,
+from vicinal._base import (
+    as_numpy,
+    beside,
+    exponentials,
+    join_rows,
+    namespace,
+    saved,
+    take_rows,
 )
 from vicinal._kernels.cascade._hard import route
 from vicinal._kernels.cascade._soft import gate_log_priors
@@ -43,21 +46,23 @@ class LinearRegionClassifier:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores, of shape (n_samples, n_classes)."""
-        return X @ self.coef_.T + self.intercept_
+        return X @ beside(self.coef_.T, X) + beside(self.intercept_, X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the class of the largest score."""
-        return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+        """Return the class of the largest score, on the host."""
+        scores = self.decision_function(X)
+        return self.classes_[as_numpy(namespace(scores).argmax(scores, axis=1))]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the softmax of the scores; classes without training rows have probability 0."""
         scores = self.decision_function(X)
+        xp = namespace(scores)
         # In-place, since most of the time of a prediction is spent here.
-        scores -= scores.max(axis=1, keepdims=True)
+        scores -= xp.max(scores, axis=1, keepdims=True)
         if self.temperature_ != 1.0:
             scores /= self.temperature_
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=1, keepdims=True)
+        scores = exponentials(scores)
+        scores /= xp.sum(scores, axis=1, keepdims=True)
         return scores
 
 
@@ -86,11 +91,13 @@ class LinearGate:
         """Return the gate score; above 0 means "pass on"."""
         # OpenBLAS may flag finite products of single precision as invalid.
         with np.errstate(invalid="ignore"):
-            return X @ self.coef_ + self.intercept_
+            return X @ beside(self.coef_, X) + float(self.intercept_)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Return 1 if a sample is passed on, else 0."""
-        return (self.decision_function(X) > 0).astype(np.int64)
+        scores = self.decision_function(X)
+        xp = namespace(scores)
+        return xp.astype(scores > 0, xp.int64)
 
 
 @saved()
@@ -102,27 +109,20 @@ class ConstantGate:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return 1 ("pass on") or -1 ("stay") for every sample."""
-        return np.full(X.shape[0], 1.0 if self.passes_on else -1.0)
+        return beside(np.full(X.shape[0], 1.0 if self.passes_on else -1.0), X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the same decision for every sample."""
-        return np.full(X.shape[0], int(self.passes_on))
+        return beside(np.full(X.shape[0], int(self.passes_on)), X)
 
 
-def gate_scores(gate: Any, X: Any) -> np.ndarray:
+def gate_scores(gate: Any, X: Any) -> Any:
     """Return a score above 0 where ``gate`` passes on, for any fitted classifier of {0, 1}."""
     if hasattr(gate, "decision_function"):
-        return np.asarray(gate.decision_function(X))
+        return gate.decision_function(X)
     if hasattr(gate, "predict_proba"):
         return np.asarray(gate.predict_proba(X))[:, 1] - 0.5
     return np.asarray(gate.predict(X)) - 0.5
-
-
-def passes_on(gate: Any, X: Any) -> Any:
-    """Return where a gate passes rows on."""
-    if is_array_api(X):
-        return device_gate_decisions(X, *stacked_gates([gate], X.shape[1]))[:, 0] > 0
-    return np.asarray(gate.predict(X)) == 1
 
 
 def aligned_proba(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
@@ -165,12 +165,12 @@ def stacked_gates(gates: list, n_features: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def discriminant_region(
-    statistics: LDAStatistics, classes: np.ndarray, shrinkage: float
+    statistics: LDAStatistics, classes: np.ndarray, shrinkage: float, dtype: Any = np.float64
 ) -> LinearRegionClassifier:
     """Return the discriminant classifier of a region; a class without weight is never predicted."""
     present = np.flatnonzero(statistics.weights > 0)
-    coef = np.zeros(statistics.sums.shape)
-    intercept = np.full(len(classes), -np.inf)
+    coef = np.zeros(statistics.sums.shape, dtype=dtype)
+    intercept = np.full(len(classes), -np.inf, dtype=dtype)
     if len(present) == 1:
         intercept[present] = 0.0
     else:
@@ -180,10 +180,12 @@ def discriminant_region(
     return LinearRegionClassifier(classes, coef, intercept)
 
 
-def discriminant_gate(statistics: LDAStatistics, shrinkage: float) -> LinearGate:
+def discriminant_gate(
+    statistics: LDAStatistics, shrinkage: float, dtype: Any = np.float64
+) -> LinearGate:
     """Return the half-space between rows to keep (code 0) and rows to pass on (code 1)."""
     coef, intercept = lda_coefficients(statistics, shrinkage)
-    return LinearGate(coef[1] - coef[0], intercept[1] - intercept[0])
+    return LinearGate((coef[1] - coef[0]).astype(dtype), dtype(intercept[1] - intercept[0]))
 
 
 # --- the chain ---
@@ -192,8 +194,6 @@ def discriminant_gate(statistics: LDAStatistics, shrinkage: float) -> LinearGate
 @saved()
 class Cascade:
     """Chain of gates over region models, fitted from one start.
-
-    Rows may be arrays of another library where all stages are linear; models stay on the host.
 
     Attributes
     ----------
@@ -248,65 +248,61 @@ class Cascade:
         """Number of regions."""
         return len(self.regions)
 
-    def apply(self, X: Any) -> np.ndarray:
-        """Return the region of each row; a gate is evaluated for the rows that reach it."""
-        if is_array_api(X):
-            passed = namespace(X).permute_dims(self.gate_scores(X) > 0, (1, 0))
-            return route(passed, X.shape[0])
-        region = np.full(X.shape[0], len(self.gates), dtype=np.int64)
-        rows = np.arange(X.shape[0])
+    def apply(self, X: Any) -> Any:
+        """Return the region of each row."""
+        n_rows = X.shape[0]
+        if not self.gates:
+            return beside(np.zeros(n_rows, dtype=np.int64), X)
+        if all(isinstance(gate, LinearGate | ConstantGate) for gate in self.gates):
+            passed = [gate.predict(X) == 1 for gate in self.gates]
+            return route(namespace(passed[0]).stack(passed, axis=0), n_rows)
+        # Other gates are slower: each is evaluated for the rows that reach it.
+        region = np.full(n_rows, len(self.gates), dtype=np.int64)
+        rows = np.arange(n_rows)
         for k, gate in enumerate(self.gates):
             if len(rows) == 0:
                 break
-            passed = passes_on(gate, _take(X, rows))
-            region[rows[~passed]] = k
-            rows = rows[passed]
+            is_passed = gate.predict(_some_rows(X, rows)) == 1
+            region[rows[~is_passed]] = k
+            rows = rows[is_passed]
         return region
 
-    def gate_scores(self, X: Any) -> np.ndarray:
+    def gate_scores(self, X: Any) -> Any:
         """Return the scores of all gates, of shape (n_samples, n_regions - 1)."""
-        if is_array_api(X):
-            return device_gate_decisions(X, *stacked_gates(self.gates, X.shape[1]))
-        scores = np.empty((X.shape[0], len(self.gates)), dtype=X.dtype)
-        for k, gate in enumerate(self.gates):
-            scores[:, k] = gate_scores(gate, X)
-        return scores
+        scores = [beside(np.empty((X.shape[0], 0)), X)]
+        scores += [gate_scores(gate, X)[:, None] for gate in self.gates]
+        xp = namespace(scores[0])
+        return xp.astype(xp.concat(scores, axis=1), X.dtype, copy=False)
 
-    def by_region(self, X: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
+    def by_region(self, X: Any) -> Iterator[tuple[Any, Any, Any]]:
         """Yield the model, the rows and the data of every region that rows of ``X`` fall in."""
         region = self.apply(X)
         for k, model in enumerate(self.regions):
-            rows = np.flatnonzero(region == k)
-            if len(rows):
-                yield model, rows, _take(X, rows)
+            rows = namespace(region).nonzero(region == k)[0]
+            if rows.shape[0]:
+                yield model, rows, _some_rows(X, rows)
 
     def predict(self, X: Any, dtype: Any) -> np.ndarray:
-        """Return the prediction of each row's region."""
+        """Return the prediction of each row's region, on the host."""
         predicted = np.empty(X.shape[0], dtype=dtype)
         for model, rows, X_rows in self.by_region(X):
-            predicted[rows] = model.predict(X_rows)
+            predicted[as_numpy(rows)] = model.predict(X_rows)
         return predicted
 
-    def predict_proba(self, X: Any, classes: np.ndarray) -> np.ndarray:
+    def predict_proba(self, X: Any, classes: np.ndarray) -> Any:
         """Return class probabilities: of the own region, or mixed over regions if soft."""
-        if is_array_api(X):
-            return namespace(X).concat([_softmax(part) for part in self._own_scores(X)], axis=0)
-        proba = np.zeros((X.shape[0], len(classes)), dtype=X.dtype)
         if self.soft and self.gates:
+            proba = np.zeros((X.shape[0], len(classes)), dtype=X.dtype)
             priors = np.exp(gate_log_priors(self.gate_scores(X)))
             for k, model in enumerate(self.regions):
                 proba += priors[:, k : k + 1] * aligned_proba(model, X, classes)
             return proba / proba.sum(axis=1, keepdims=True)
-        for model, rows, X_rows in self.by_region(X):
-            proba[rows] = aligned_proba(model, X_rows, classes)
-        return proba
-
-    def _own_scores(self, X: Any) -> Iterator[Any]:
-        """Yield the scores (n_rows, n_classes) of each row's own region, block by block."""
-        coefs, intercepts = stacked_regions(self.regions)
-        for rows in row_blocks(X.shape[0], 40 * intercepts.size, working_memory=free_memory(X)):
-            block = X[rows, :]
-            yield take_own(device_region_scores(block, coefs, intercepts), self.apply(block))
+        parts = [
+            (rows, aligned_proba(model, X_rows, classes))
+            for model, rows, X_rows in self.by_region(X)
+        ]
+        proba = join_rows(*zip(*parts, strict=True))
+        return namespace(proba).astype(proba, X.dtype, copy=False)
 
     def prune(self) -> None:
         """Delete the stages that hold no training sample; training samples keep their models."""
@@ -317,15 +313,9 @@ class Cascade:
         self.region_sizes = self.region_sizes[keep]
 
 
-def _take(X: Any, rows: np.ndarray) -> Any:
+def _some_rows(X: Any, rows: Any) -> Any:
     """Return the given rows, without a copy when they are all rows in order."""
-    return X if len(rows) == X.shape[0] else X[rows]
-
-
-def _softmax(scores: Any) -> Any:
-    xp = namespace(scores)
-    powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-    return powers / xp.sum(powers, axis=1, keepdims=True)
+    return X if rows.shape[0] == X.shape[0] else take_rows(X, rows)
 
 
 # --- several cascades together ---
@@ -362,33 +352,7 @@ def predict_labels(
     return classes[np.argmax(votes, axis=1)]
 
 
-# --- scaling ---
-
-
-def scaler_of(mean: np.ndarray, variance: np.ndarray, total: float) -> StandardScaler:
-    """Return scikit-learn's scaler with the given moments; constant columns have scale one."""
-    scaler = StandardScaler()
-    eps = np.finfo(np.float64).eps
-    constant = variance <= total * eps * variance + (total * mean * eps) ** 2
-    scaler.mean_, scaler.var_ = mean, variance
-    scaler.scale_ = np.where(constant, 1.0, np.sqrt(np.where(constant, 1.0, variance)))
-    scaler.n_features_in_ = len(mean)
-    scaler.n_samples_seen_ = total
-    return scaler
-
-
-def scale_rows(scaler: StandardScaler | None, X: Any) -> Any:
-    """Return scaled rows, in the array library of ``X``."""
-    if scaler is None:
-        return X
-    if not is_array_api(X):
-        # A model of sparse rows does not centre; sparse queries to others become dense.
-        is_centred = scaler.with_mean and sparse.issparse(X)
-        X = X.toarray() if is_centred else X
-        # Single precision cannot represent the scales of every model.
-        numbers = np.r_[scaler.mean_, scaler.scale_] if scaler.with_mean else scaler.scale_
-        is_held = np.abs(numbers).max() < np.finfo(X.dtype).max
-        return scaler.transform(X if is_held else X.astype(np.float64))
-    xp, device = namespace(X), device_of(X)
-    mean = xp.asarray(scaler.mean_, dtype=X.dtype, device=device)
-    return (X - mean) / xp.asarray(scaler.scale_, dtype=X.dtype, device=device)
+def weighted_mean(loss: Any, weights: Any) -> float:
+    """Return the weighted mean of a loss, of any array library."""
+    xp = namespace(weights)
+    return float(xp.sum(xp.astype(loss, weights.dtype) * weights) / xp.sum(weights))

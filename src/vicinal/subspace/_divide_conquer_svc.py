@@ -2,11 +2,9 @@
 
 import warnings
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from math import ceil
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -28,6 +26,7 @@ from vicinal._base import (
     parallel_map,
     query_rows,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -49,7 +48,6 @@ _CALIBRATION_FOLDS = 3
     cluster_sizes_="k",
     support_vectors_="s p",
     dual_coef_="s *",
-    **{"_clusters.centers": "k p", "_clusters.landmarks": "l p"},
 )
 @documented
 class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
@@ -72,15 +70,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         features times the variance of ``X``.
     n_clusters : int or "auto", default="auto"
         Number of clusters; ``"auto"`` takes one per 2000 rows.
-    clustering : {"kmeans", "kernel"}, default="kmeans"
-        Clusters in the input space, or in the feature space of an RBF kernel (from
-        ``n_landmarks`` sampled rows).
-    cluster_gamma : float, default=None
-        Width for ``clustering="kernel"``; ``None`` takes the value of ``gamma="scale"``. The
-        ``gamma`` of the SVM is often too large: distances between far rows are then equal and most
-        of them fall into one cluster.
-    n_landmarks : int, default=2000
-        Rows sampled for ``clustering="kernel"``.
     max_cluster_size : int, default=8000
         Larger clusters are divided again, unless their rows coincide.
     prediction : {"early", "exact"}, default="early"
@@ -116,7 +105,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     cluster_sizes_ : ndarray of shape (`n_clusters_`,)
         Training rows in each.
     cluster_centers_ : ndarray of shape (`n_clusters_`, `n_features_in_`)
-        Means of the clusters (of their landmarks, for kernel clusters).
+        Means of the clusters.
     estimators_ : list
         For ``"early"``: the fitted ``SVC`` of each cluster, or the code of its only class.
     gamma_ : float
@@ -176,9 +165,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "n_clusters": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "clustering": [StrOptions({"kmeans", "kernel"})],
-        "cluster_gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 2, None, closed="left")],
         "max_cluster_size": [Interval(Integral, 2, None, closed="left")],
         "prediction": [StrOptions({"early", "exact"})],
         "n_levels": [Interval(Integral, 1, None, closed="left")],
@@ -198,9 +184,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         gamma="scale",
         *,
         n_clusters="auto",
-        clustering="kmeans",
-        cluster_gamma=None,
-        n_landmarks=2000,
         max_cluster_size=8000,
         prediction="early",
         n_levels=2,
@@ -213,23 +196,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         random_state=None,
         verbose=0,
     ):
-        self.C = C
-        self.gamma = gamma
-        self.n_clusters = n_clusters
-        self.clustering = clustering
-        self.cluster_gamma = cluster_gamma
-        self.n_landmarks = n_landmarks
-        self.max_cluster_size = max_cluster_size
-        self.prediction = prediction
-        self.n_levels = n_levels
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_steps = max_steps
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -247,8 +214,8 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
         bounds = self.C * data.weights * factors[data.y]
         seeds = draw_seeds(self.random_state, 3)
-        self._clusters, labels = divide(data.X, data.weights, settings, seeds[0])
-        self.cluster_centers_, self.n_clusters_ = self._clusters.centers, len(self._clusters)
+        self.cluster_centers_, labels = divide(data.X, data.weights, settings, seeds[0])
+        self.n_clusters_ = len(self.cluster_centers_)
         self.cluster_sizes_ = np.bincount(labels)
         if self.prediction == "early":
             self.estimators_ = fit_clusters(data, bounds, labels, settings)
@@ -274,7 +241,9 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             )
             scores = scores_from_pairs(margins, np.arange(n_classes), n_classes)
         else:
-            groups = groups_of(self._clusters.assign(X), self.n_clusters_)
+            groups = groups_of(
+                pairwise_distances_argmin(X, self.cluster_centers_), self.n_clusters_
+            )
             tasks = [
                 (svm, X[rows], n_classes)
                 for svm, rows in zip(self.estimators_, groups, strict=True)
@@ -308,7 +277,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             Indices into ``cluster_centers_``.
         """
         X = query_rows(self, X, order="C")
-        return self._clusters.assign(X)
+        return pairwise_distances_argmin(X, self.cluster_centers_)
 
     def _sections(self, X, columns):
         return cluster_sections(self, X, columns)
@@ -321,7 +290,6 @@ class SVMSettings:
     gamma: float
     n_clusters: int
     max_cluster_size: int
-    learn_clusters: Any  # (X, weights, n_clusters, rng) -> clusters
     n_levels: int
     tol: float
     max_steps: int
@@ -354,15 +322,10 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> SVMSettings:
     square = np.average(data.X.astype(np.float64) ** 2, axis=0, weights=data.weights)
     variance = square.mean() - mean.mean() ** 2
     scale = float(1.0 / (len(mean) * variance)) if variance > 0 else 1.0
-    learn = CenterClusters.learn
-    if model.clustering == "kernel":
-        gamma = model.cluster_gamma or scale
-        learn = partial(KernelClusters.learn, gamma=gamma, n_landmarks=model.n_landmarks)
     return SVMSettings(
         gamma=scale if model.gamma == "scale" else float(model.gamma),
         n_clusters=n_clusters,
         max_cluster_size=model.max_cluster_size,
-        learn_clusters=learn,
         n_levels=model.n_levels,
         tol=model.tol,
         max_steps=model.max_steps,
@@ -375,118 +338,45 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> SVMSettings:
 
 
 def divide(X: np.ndarray, weights: np.ndarray, settings: SVMSettings, seed: int) -> tuple:
-    """Return clusters of the rows, none of them empty, and the cluster of every row."""
+    """Return the centres of clusters of the rows, none of them empty, and every row's cluster."""
     rng = check_random_state(seed)
-    learned = settings.learn_clusters(X, weights, settings.n_clusters, rng)
+    centers = learn_centers(X, weights, settings.n_clusters, rng)
     for _ in range(_SPLIT_ROUNDS):
-        clusters, labels, sizes = _filled(learned, X)
+        centers, labels, sizes = _filled(centers, X)
         divided = {}
         for c in np.flatnonzero(sizes > settings.max_cluster_size):
             rows = np.flatnonzero(labels == c)
             n_parts = ceil(2 * sizes[c] / settings.max_cluster_size)
-            parts = settings.learn_clusters(X[rows], weights[rows], n_parts, rng)
+            parts = learn_centers(X[rows], weights[rows], n_parts, rng)
             if len(parts) > 1:
                 divided[c] = parts
         if not divided:
             break
-        learned = clusters.joined(divided.values()).without(list(divided))
-    return clusters, labels
+        centers = np.delete(np.vstack([centers, *divided.values()]), list(divided), axis=0)
+    return centers, labels
 
 
-def _filled(clusters: Any, X: np.ndarray) -> tuple:
-    """Return the clusters that hold rows, the cluster of every row, and the sizes."""
+def _filled(centers: np.ndarray, X: np.ndarray) -> tuple:
+    """Return the centres of clusters with rows, the cluster of every row, and the sizes."""
     while True:
-        labels = clusters.assign(X)
-        sizes = np.bincount(labels, minlength=len(clusters))
+        labels = pairwise_distances_argmin(X, centers)
+        sizes = np.bincount(labels, minlength=len(centers))
         if sizes.all():
-            return clusters, labels, sizes
-        clusters = clusters.without(np.flatnonzero(sizes == 0))
+            return centers, labels, sizes
+        centers = centers[sizes > 0]
 
 
-@saved(centers="k *")
-class CenterClusters:
-    """Clusters of k-means: every row belongs to the nearest centre."""
-
-    def __init__(self, centers):
-        self.centers = centers
-
-    def __len__(self):
-        return len(self.centers)
-
-    @classmethod
-    def learn(cls, X, weights, n_clusters, rng):
-        """Return at most so many clusters of the rows."""
-        n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
-        if n_clusters == 1:
-            return cls(np.average(X, axis=0, weights=weights)[None].astype(X.dtype))
-        n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
-        if len(X) > n_rows:
-            chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
-            X, weights = X[chosen], weights[chosen]
-        model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
-        return cls(model.fit(X, sample_weight=weights).cluster_centers_)
-
-    def joined(self, others):
-        """Return these clusters and those of others."""
-        return CenterClusters(np.vstack([self.centers, *(other.centers for other in others)]))
-
-    def without(self, gone):
-        """Return the clusters that are left."""
-        return CenterClusters(np.delete(self.centers, gone, axis=0))
-
-    def assign(self, X):
-        """Return the cluster of every row."""
-        return pairwise_distances_argmin(X, self.centers)
-
-
-@saved(landmarks="l *", weights="l", labels="l <k", membership="l k", spread="k", centers="k *")
-class KernelClusters:
-    """Clusters of kernel k-means: every row belongs to the nearest mean of landmarks."""
-
-    def __init__(self, landmarks, weights, labels, gamma, dtype):
-        self.landmarks, self.weights, self.gamma = landmarks, weights, gamma
-        self.labels = np.unique(labels, return_inverse=True)[1]
-        model = _divide_conquer.landmark_model(landmarks, weights, self.labels, gamma)
-        self.membership, self.spread = model
-        self.centers = (self.membership.T @ landmarks).astype(dtype)
-
-    def __len__(self):
-        return len(self.centers)
-
-    @classmethod
-    def learn(cls, X, weights, n_clusters, rng, *, gamma, n_landmarks):
-        """Return at most so many clusters of the rows."""
-        n_clusters = min(n_clusters, len(X))
-        chosen = np.sort(rng.choice(len(X), min(n_landmarks, len(X)), replace=False))
-        landmarks, w = X[chosen].astype(np.float64), weights[chosen]
-        seeds = rng.choice(len(landmarks), min(n_clusters, len(landmarks)), replace=False)
-        labels = _divide_conquer.kernel_kmeans(landmarks, w, len(seeds), gamma, np.sort(seeds))
-        return cls(landmarks, w, labels, gamma, X.dtype)
-
-    def joined(self, others):
-        """Return these clusters and those of others."""
-        parts = [self, *others]
-        starts = np.cumsum([0, *map(len, parts[:-1])])
-        return KernelClusters(
-            np.vstack([part.landmarks for part in parts]),
-            np.concatenate([part.weights for part in parts]),
-            np.concatenate([p.labels + start for p, start in zip(parts, starts, strict=True)]),
-            self.gamma,
-            self.centers.dtype,
-        )
-
-    def without(self, gone):
-        """Return the clusters that are left."""
-        keep = ~np.isin(self.labels, gone)
-        rows = self.landmarks[keep], self.weights[keep], self.labels[keep]
-        return KernelClusters(*rows, self.gamma, self.centers.dtype)
-
-    def assign(self, X):
-        """Return the cluster of every row."""
-        X = X.astype(np.float64, copy=False)
-        return _divide_conquer.assign_by_landmarks(
-            X, self.landmarks, self.membership, self.spread, self.gamma
-        )
+def learn_centers(X, weights, n_clusters: int, rng) -> np.ndarray:
+    """Return the centres of at most so many clusters of the rows, by k-means."""
+    n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
+    if n_clusters == 1:
+        return np.average(X, axis=0, weights=weights)[None].astype(X.dtype)
+    n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
+    if len(X) > n_rows:
+        chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
+        X, weights = X[chosen], weights[chosen]
+    model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
+    return model.fit(X, sample_weight=weights).cluster_centers_
 
 
 # --- SVMs of the clusters -------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from vicinal._base import (
     namespace,
     query_rows,
     saved,
+    store_parameters,
     survey,
     training_data,
 )
@@ -181,14 +182,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         shrinkage=1e-3,
         random_state=None,
     ):
-        self.method = method
-        self.n_subspaces = n_subspaces
-        self.subspace_size = subspace_size
-        self.n_blocks = n_blocks
-        self.n_repeats = n_repeats
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None, sample_weight=None):
@@ -458,6 +452,10 @@ def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tupl
                 f"{n_columns} varying columns, more than {MAX_SCATTER}; reduce the columns, or use "
                 "method='random' or 'approximate'."
             )
+        data.check_on_host(
+            f"method='principal' forms the scatter matrix of device arrays, and X has {n_columns} "
+            f"varying columns, more than {MAX_SCATTER}; reduce the columns"
+        )
         smaller = min(rows.n_samples, n_columns)
         wanted = max(1, min(model.n_components or _DEFAULT_DIRECTIONS, smaller - 1))
         start = rng.uniform(-1.0, 1.0, size=smaller)

@@ -23,6 +23,7 @@ from vicinal._base import (
     query_rows,
     saved,
     seeded_clone,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
@@ -304,19 +305,7 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         random_state=None,
         verbose=0,
     ):
-        self.decompositions = decompositions
-        self.estimator = estimator
-        self.fusion_estimator = fusion_estimator
-        self.n_subspaces = n_subspaces
-        self.subspace_size = subspace_size
-        self.n_blocks = n_blocks
-        self.cv = cv
-        self.stack_method = stack_method
-        self.include_full = include_full
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -488,18 +477,7 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
         random_state=None,
         verbose=0,
     ):
-        self.decompositions = decompositions
-        self.estimator = estimator
-        self.fusion_estimator = fusion_estimator
-        self.n_subspaces = n_subspaces
-        self.subspace_size = subspace_size
-        self.n_blocks = n_blocks
-        self.cv = cv
-        self.include_full = include_full
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -25,6 +25,7 @@ from vicinal._base import (
     query_rows,
     refuse,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -126,10 +127,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     }
 
     def __init__(self, order=2, *, gamma="scale", center=True, max_features=20_000):
-        self.order = order
-        self.gamma = gamma
-        self.center = center
-        self.max_features = max_features
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None, sample_weight=None):
@@ -231,12 +229,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         solver="auto",
         max_features=20_000,
     ):
-        self.order = order
-        self.gamma = gamma
-        self.alpha = alpha
-        self.center = center
-        self.solver = solver
-        self.max_features = max_features
+        store_parameters(self, locals())
 
     def _store(self, settings: TruncatedSettings, fit: TruncatedFit) -> None:
         self.mean_, self.gamma_, self.solver_ = settings.mean, settings.gamma, settings.solver
@@ -359,17 +352,7 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
         max_iter=500,
         tol=1e-8,
     ):
-        self.order = order
-        self.gamma = gamma
-        self.alpha = alpha
-        self.loss = loss
-        self.class_weight = class_weight
-        self.threshold = threshold
-        self.center = center
-        self.solver = solver
-        self.max_features = max_features
-        self.max_iter = max_iter
-        self.tol = tol
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -444,11 +427,8 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
         return predicted_labels(self, self.predict_proba(X))
 
     def _check_combination(self, data):
-        if self.loss == "log_loss" and data.xp is not np:
-            raise ValueError(
-                "loss='log_loss' is fitted to NumPy arrays; use loss='squared_error', or convert X "
-                "with numpy.asarray."
-            )
+        if self.loss == "log_loss":
+            data.check_on_host("loss='log_loss' is fitted to NumPy arrays; use 'squared_error'")
         if self.threshold == "tuned" and len(self.classes_) > 2:
             raise ValueError(
                 f"threshold='tuned' needs two classes, and y holds {len(self.classes_)}; use "

@@ -12,9 +12,9 @@ from vicinal._base import (
     Survey,
     TrainingData,
     add_tuples,
+    block_limits,
     class_factors,
     dense,
-    free_memory,
     namespace,
     row_blocks,
     sample_rows,
@@ -82,7 +82,7 @@ def center_and_width(data: TrainingData, order: int, gamma: Any, *, center: bool
     """Mean (or zero) and width; warns when the series is cut before it has converged."""
     xp, X, weights = data.xp, data.X, data.weights
     mean = data.array(column_means(X, weights) if center else np.zeros(data.n_features))
-    blocks = row_blocks(len(data), 16 * data.n_features, working_memory=free_memory(X))
+    blocks = row_blocks(len(data), 16 * data.n_features, **block_limits(X))
     squares = xp.concat([xp.sum((X[rows, :] - mean) ** 2, axis=1) for rows in blocks])
     if isinstance(gamma, str):
         typical = float(weights @ squares / xp.sum(weights))

@@ -6,7 +6,7 @@ import array_api_compat as compat
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from vicinal._base import atomic_fit, draw_seeds, query_rows, saved, training_data
+from vicinal._base import atomic_fit, draw_seeds, query_rows, saved, store_parameters, training_data
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.metric._mixture import (
     COVARIANCE_TYPES,
@@ -149,15 +149,7 @@ class LocalDiscriminantTransformer(
         n_init=5,
         random_state=None,
     ):
-        self.n_components = n_components
-        self.n_regions = n_regions
-        self.region_method = region_method
-        self.offset = offset
-        self.shrinkage = shrinkage
-        self.covariance_type = covariance_type
-        self.reg_covar = reg_covar
-        self.n_init = n_init
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

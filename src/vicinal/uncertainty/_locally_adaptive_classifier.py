@@ -21,6 +21,7 @@ from vicinal._base import (
     predicted_labels,
     query_rows,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples
@@ -242,22 +243,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         verbose=0,
         random_state=None,
     ):
-        self.n_regions = n_regions
-        self.n_components = n_components
-        self.objective = objective
-        self.solver = solver
-        self.init = init
-        self.region_method = region_method
-        self.covariance_type = covariance_type
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_splits = n_splits
-        self.n_iter_no_change = n_iter_no_change
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):

@@ -10,7 +10,15 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from vicinal._base import Progress, TrainingData, as_numpy, draw_seeds, n_threads, thread_map
+from vicinal._base import (
+    Progress,
+    TrainingData,
+    as_numpy,
+    draw_seeds,
+    host_jobs,
+    n_threads,
+    thread_map,
+)
 from vicinal._kernels.linear._covariance import class_covariances, whitening_map
 from vicinal._kernels.metric._soft_votes import (
     Anchors,
@@ -19,7 +27,6 @@ from vicinal._kernels.metric._soft_votes import (
     own_class_probabilities,
 )
 from vicinal._kernels.metric._uncertainty import (
-    block_threads,
     class_bounds,
     mean_neighbor_distance,
     one_thread_each,
@@ -188,7 +195,7 @@ def learn_metrics(
     ]
     counts = _region_counts(settings.n_regions, len(learned))
     mixtures = [_fit_mixture(splits[0].train, importance, k, seeds[0], settings) for k in counts]
-    threads = n_threads(block_threads(rows.X, settings.n_jobs))
+    threads = n_threads(host_jobs(rows.X, settings.n_jobs))
     steps = sum(counts) + (n_splits - 1) * max(counts)
     with progress(steps * settings.max_iter) as bar:
 

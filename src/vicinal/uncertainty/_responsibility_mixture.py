@@ -28,6 +28,7 @@ from vicinal._base import (
     query_rows,
     sample_rows,
     saved,
+    store_parameters,
     survey,
     training_data,
 )
@@ -176,14 +177,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         means_init=None,
         random_state=None,
     ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.reg_covar = reg_covar
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.means_init = means_init
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None, sample_weight=None):

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base import as_numpy, check_weights, is_array_api, row_blocks
+from vicinal._base import as_numpy, check_rows, check_weights, row_blocks
 from vicinal._base._compat import Interval, StrOptions, validate_params
 from vicinal._kernels.metric._uncertainty import (
     class_bounds,
@@ -106,18 +106,13 @@ def uncertainty_map(
     >>> uncertainty_map(X, [0, 0, 0, 1, 1, 1], n_neighbors=2, bandwidth=1.0).round(2)
     array([0. , 0. , 0.5, 0.5, 0. , 0. ])
     """
-    device_input = is_array_api(X)
-    if not device_input:
-        X = check_array(X, dtype=[np.float64, np.float32])
+    X = check_rows(X)
     if y is None:
         raise ValueError("uncertainty_map requires y to be passed, but the target y is None.")
     y = check_array(as_numpy(y), ensure_2d=False, dtype=None, input_name="y")
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     check_classification_targets(y)
-    xp = compat.array_namespace(X)
-    if device_input and not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
     weights = check_weights(
         None if sample_weight is None else as_numpy(sample_weight), np.empty((len(y), 1))
     )

@@ -5,24 +5,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 
-from vicinal._kernels.cascade._device import (
-    device_gate_decisions,
-    device_hyperplanes,
-    device_kmeans,
-    device_lda_statistics,
-    device_linear_errors,
-    device_region_scores,
-    region_sizes,
-    rows_by_region,
-    take_own,
-)
 from vicinal._kernels.cascade._hard import (
+    any_linear_errors,
     assign_hyperplanes,
     assign_kmeans,
     chain_loss,
     gate_problem,
+    linear_errors,
+    region_sizes,
     route,
+    rows_by_region,
 )
+from vicinal._kernels.linear._covariance import lda_statistics
 
 torch = pytest.importorskip("torch")
 
@@ -41,7 +35,7 @@ def test_sums_of_classes_written_out(data, some):
     X, codes, weights = data
     rows = np.arange(50) if some is None else some
     given = on_device(X)[0], *on_device(codes[rows], weights[rows])
-    found = device_lda_statistics(*given, 4, None if some is None else torch.from_numpy(some))
+    found = lda_statistics(*given, 4, rows=None if some is None else torch.from_numpy(some))
     for c in range(4):
         w, block = weights[rows][codes[rows] == c], X[rows][codes[rows] == c]
         assert_allclose(found.weights[c], w.sum())
@@ -52,10 +46,10 @@ def test_sums_of_classes_written_out(data, some):
 
 def test_sums_without_weights_count_rows_and_do_not_depend_on_blocks(data):
     X, codes = on_device(*data[:2])
-    whole = device_lda_statistics(X, codes, None, 4)
+    whole = lda_statistics(X, codes, None, 4)
     assert_allclose(whole.weights, [13, 13, 12, 12])
     with config_context(working_memory=0.001):
-        parts = device_lda_statistics(X, codes, None, 4)
+        parts = lda_statistics(X, codes, None, 4)
     for one, other in zip(whole, parts, strict=True):
         assert_allclose(one, other, atol=1e-12)
 
@@ -67,17 +61,12 @@ def test_rows_of_regions_by_hand():
     assert rows == [[1, 3, 4], [], [0, 2], []]
 
 
-def test_scores_errors_and_gates(data, rng):
+def test_errors_are_those_of_the_host(data, rng):
     X, codes, _ = data
-    coefs, intercepts = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 4))
+    stages = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 4))
     device_X, device_codes = on_device(X, codes)
-    scores = device_region_scores(device_X, coefs, intercepts)
-    expected = np.einsum("nf,rcf->nrc", X, coefs) + intercepts
-    assert_allclose(scores, expected, rtol=1e-10)
-    errors = device_linear_errors(device_X, coefs, intercepts, device_codes)
-    assert_array_equal(errors, (expected.argmax(axis=2) != codes[:, None]).T)
-    gates = device_gate_decisions(device_X, coefs[0], intercepts[0])
-    assert_allclose(gates, X @ coefs[0].T + intercepts[0], rtol=1e-10)
+    errors = any_linear_errors(device_X, *stages, device_codes)
+    assert_array_equal(errors, linear_errors(X, *stages, codes))
 
 
 def test_a_row_stops_at_the_first_gate_that_keeps_it():
@@ -101,35 +90,25 @@ def test_a_gate_learns_where_staying_and_passing_differ(to_array):
         assert np.asarray(own_losses).tolist() == [4, 2, 6]
 
 
-def test_every_row_takes_what_its_region_says():
-    values = torch.arange(12.0).reshape(3, 2, 2)
-    assert take_own(values, torch.tensor([1, 0, 1])).tolist() == [[2, 3], [4, 5], [10, 11]]
-    assert take_own(values[:, :, 0], torch.tensor([0, 1, 1])).tolist() == [0, 6, 10]
-
-
-@pytest.mark.parametrize("assign", ["hyperplanes", "kmeans"])
+@pytest.mark.parametrize("assign", [assign_hyperplanes, assign_kmeans])
 def test_starts_are_those_of_the_host(data, assign):
     X, _, weights = data
-    device, host = {
-        "hyperplanes": (device_hyperplanes, assign_hyperplanes),
-        "kmeans": (device_kmeans, assign_kmeans),
-    }[assign]
-    found = device(*on_device(X, weights), 3, np.random.RandomState(5))
-    assert_array_equal(found, host(X, weights, 3, np.random.RandomState(5)))
+    found = assign(*on_device(X, weights), 3, np.random.RandomState(5))
+    assert_array_equal(found, assign(X, weights, 3, np.random.RandomState(5)))
 
 
 def test_hyperplanes_cut_equal_shares_and_leave_equal_rows_together():
     X = torch.from_numpy(np.random.RandomState(1).normal(size=(300, 4)))
-    region = device_hyperplanes(X, torch.ones(300), 3, np.random.RandomState(0))
+    region = assign_hyperplanes(X, torch.ones(300), 3, np.random.RandomState(0))
     assert_array_equal(region_sizes(region, 3), [100, 100, 100])
-    same = device_hyperplanes(torch.ones((5, 2)), torch.ones(5), 3, np.random.RandomState(0))
+    same = assign_hyperplanes(torch.ones((5, 2)), torch.ones(5), 3, np.random.RandomState(0))
     assert len(set(same.tolist())) == 1
 
 
 def test_kmeans_parts_what_is_apart():
     X = np.concatenate([np.zeros((6, 2)), np.full((4, 2), 50.0)]) + np.arange(10)[:, None] * 1e-3
     found = [
-        device_kmeans(torch.from_numpy(X), torch.ones(10), 2, np.random.RandomState(seed))
+        assign_kmeans(torch.from_numpy(X), torch.ones(10), 2, np.random.RandomState(seed))
         for seed in range(6)
     ]
     parted = [np.unique(region[:6]).size + np.unique(region[6:]).size == 2 for region in found]

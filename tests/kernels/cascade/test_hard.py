@@ -8,7 +8,6 @@ from vicinal._kernels.cascade._hard import (
     assign_classes,
     assign_hyperplanes,
     assign_kmeans,
-    assign_random,
     chain_loss,
     gate_problem,
     linear_errors,
@@ -93,10 +92,6 @@ def test_weighted_ridge_equals_scikit_learn(rng):
 
 
 # --- first assignments ---
-
-
-def test_random_assignment_uses_all_regions(rng):
-    assert_array_equal(np.unique(assign_random(100, 4, rng)), np.arange(4))
 
 
 def test_classes_stay_together_and_are_spread_evenly(rng):

@@ -62,7 +62,8 @@ def test_halves_add_up_to_the_whole(data, weighted):
     shifts = class_means(X, codes, w, 3)
 
     def sums(rows):
-        return lda_statistics(X, codes, w, 3, rows=rows, shifts=shifts)
+        weights = None if w is None else w[rows]
+        return lda_statistics(X, codes[rows], weights, 3, rows=rows, shifts=shifts)
 
     whole = lda_statistics(X, codes, w, 3, shifts=shifts)
     halves = add_statistics(sums(np.arange(0, 45)), sums(np.arange(45, 90)))
@@ -74,8 +75,9 @@ def test_halves_about_different_shifts_add_up(data):
     X, codes, w = data
     whole = lda_statistics(X, codes, w, 3)
     first, second = np.arange(0, 30), np.arange(30, 90)
-    a = lda_statistics(X, codes, w, 3, rows=first)
-    b = lda_statistics(X, codes, w, 3, rows=second, shifts=class_means(X, codes, w, 3))
+    a = lda_statistics(X, codes[first], w[first], 3, rows=first)
+    shifts = class_means(X, codes, w, 3)
+    b = lda_statistics(X, codes[second], w[second], 3, rows=second, shifts=shifts)
     assert_same(add_statistics(a, b), whole, 1e-12)
 
 

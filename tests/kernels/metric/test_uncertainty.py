@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from vicinal._base import host_jobs
 from vicinal._kernels.metric._uncertainty import (
     block_map,
-    block_threads,
     class_blocks,
     class_bounds,
     hide_unweighted,
@@ -106,7 +106,7 @@ def test_blocks_come_back_in_order_whatever_the_threads():
     blocks = [slice(i, i + 1) for i in range(7)]
     for n_jobs in (1, 3):
         assert block_map(lambda block: block.start**2, blocks, n_jobs) == [i**2 for i in range(7)]
-    assert block_threads(np.zeros((2, 2)), 3) == 3
+    assert host_jobs(np.zeros((2, 2)), 3) == 3
 
 
 def test_an_error_in_a_block_is_raised():

@@ -2,6 +2,7 @@
 
 Region ``k`` of ``r`` is reached by the samples that the gates ``0 .. k-1`` passed on; gate ``k``
 keeps a sample (score at most 0) or passes it on (score above 0), and the last region has no gate.
+Arrays may be of any library, unless a function says otherwise; rows stay on their device.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve
 
-from vicinal._base import namespace
+from vicinal._base import as_numpy, beside, block_limits, namespace, row_blocks, take_rows
 from vicinal._kernels._jit import jit
 
 # Rows per scoring block: scores of a block should stay in the cache. Constants, because the last
@@ -46,7 +47,7 @@ def _mark_errors(scores, offsets, codes, errors):
 
 
 def linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: np.ndarray):
-    """Return which samples each linear region classifier gets wrong.
+    """Return which samples on the host each linear region classifier gets wrong.
 
     One matrix product scores all regions; the scores of a block are compared and forgotten.
 
@@ -69,6 +70,18 @@ def linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: np.n
         block = slice(start, start + _SCORE_ROWS)
         _mark_errors(X[block] @ weights, offsets, codes[block], errors[:, block])
     return errors
+
+
+def any_linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: Any) -> Any:
+    """Return the result of ``linear_errors`` for arrays of any library."""
+    xp, (n_regions, n_classes, n_features) = namespace(X), coefs.shape
+    weights = beside(coefs.reshape(-1, n_features).T, X)
+    offsets = beside(intercepts.reshape(-1), X)
+    parts = []
+    for rows in row_blocks(X.shape[0], 32 * intercepts.size, **block_limits(X)):
+        scores = xp.reshape(X[rows, :] @ weights + offsets, (-1, n_regions, n_classes))
+        parts.append(xp.argmax(scores, axis=2) != codes[rows][:, None])
+    return xp.permute_dims(xp.concat(parts, axis=0), (1, 0))
 
 
 def weighted_ridge(
@@ -97,7 +110,7 @@ def gate_problem(own_loss: Any, next_loss: Any, reached: Any, weight: Any) -> tu
     A sample that reaches the stage costs ``own_loss`` if it stays and ``next_loss`` if it is passed
     on, so a wrong decision costs the difference: rows where the two differ, the label "pass on"
     where staying costs more, and the difference times the sample weight, scaled so that the rows
-    weigh together what their samples weigh. Arrays may be of any library.
+    weigh together what their samples weigh.
 
     Returns
     -------
@@ -145,12 +158,27 @@ def chain_loss(losses: Any, region: Any) -> Any:
     return xp.take(xp.reshape(losses, (-1,)), entries)
 
 
+def rows_by_region(region: Any, n_regions: int) -> list[Any]:
+    """Return the rows of every region, from one sort."""
+    xp = namespace(region)
+    order = xp.argsort(xp.astype(region, xp.int32), stable=True)
+    bounds = np.r_[0, np.cumsum(region_sizes(region, n_regions))]
+    return [order[int(bounds[k]) : int(bounds[k + 1])] for k in range(n_regions)]
+
+
+def region_sizes(region: Any, n_regions: int) -> np.ndarray:
+    """Return the number of rows in each region, on the host."""
+    return as_numpy(namespace(region).sum(_is_in(region, n_regions), axis=0))
+
+
+def _is_in(region: Any, n_regions: int) -> Any:
+    """Return whether each sample is in each region, (n_samples, n_regions), as zeros and ones."""
+    xp = namespace(region)
+    kinds = xp.arange(n_regions, device=compat.device(region))
+    return xp.astype(region[:, None] == kinds[None, :], xp.int64)
+
+
 # --- first assignments ---
-
-
-def assign_random(n_samples: int, n_regions: int, rng: np.random.RandomState) -> np.ndarray:
-    """Assign every sample to a random region."""
-    return rng.randint(n_regions, size=n_samples)
 
 
 def assign_classes(codes: np.ndarray, n_regions: int, rng: np.random.RandomState) -> np.ndarray:
@@ -159,23 +187,24 @@ def assign_classes(codes: np.ndarray, n_regions: int, rng: np.random.RandomState
     return (rng.permutation(n_classes) % n_regions)[codes]
 
 
-def quantile_row(values: np.ndarray, weight: np.ndarray, level: float) -> int:
+def quantile_row(values: Any, weight: Any, level: float) -> int:
     """Return the row at the weighted quantile ``level`` of ``values``.
 
     The row depends on the weighted distribution only, not on the order or repetition of rows.
     """
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weight[order])
-    return int(order[min(np.searchsorted(mass, level * mass[-1]), len(order) - 1)])
+    xp = namespace(values)
+    order = xp.argsort(values, stable=True)
+    mass = xp.cumulative_sum(xp.take(weight, order))
+    position = int(xp.sum(xp.astype(mass < level * mass[-1], xp.int64)))
+    return int(order[min(position, order.shape[0] - 1)])
 
 
-def assign_hyperplanes(
-    X: Any, weight: np.ndarray, n_regions: int, rng: np.random.RandomState
-) -> np.ndarray:
+def assign_hyperplanes(X: Any, weight: Any, n_regions: int, rng: np.random.RandomState) -> Any:
     """Peel off one region after the other, each an equal share cut by a random direction."""
-    region = np.full(X.shape[0], n_regions - 1, dtype=np.int64)
-    for k, (rows, _, _, _) in enumerate(_peel(X, weight, n_regions, rng)):
-        region[rows] = k
+    xp = namespace(weight)
+    region = xp.full(X.shape[0], n_regions - 1, dtype=xp.int64, device=compat.device(weight))
+    for k, (stays, *_) in enumerate(_peel(X, weight, n_regions, rng)):
+        region = xp.where(stays, xp.full_like(region, k), region)
     return region
 
 
@@ -194,65 +223,63 @@ def hyperplane_gates(
 
 def _peel(X, weight, n_regions, rng):
     """Yield rows, direction and the values on either side of the cut of each slice but the last."""
-    rest = np.arange(X.shape[0])
+    xp = namespace(weight)
+    rest = xp.ones(X.shape[0], dtype=xp.bool, device=compat.device(weight))
     for k in range(n_regions - 1):
         direction = rng.standard_normal(X.shape[1])
-        values = np.asarray(X[rest] @ direction)
-        cut = values[quantile_row(values, weight[rest], 1.0 / (n_regions - k))]
-        stays = values <= cut
-        if stays.all():
+        along = X @ beside(direction, X)
+        rows = xp.nonzero(rest)[0]
+        values = xp.take(along, rows)
+        cut = values[quantile_row(values, xp.take(weight, rows), 1.0 / (n_regions - k))]
+        stays, rest = rest & (along <= cut), rest & (along > cut)
+        if not bool(xp.any(rest)):
             return
-        yield rest[stays], direction, cut, values[~stays].min()
-        rest = rest[~stays]
+        yield stays, direction, cut, xp.min(along[rest])
 
 
 def assign_kmeans(
     X: Any,
-    weight: np.ndarray,
+    weight: Any,
     n_regions: int,
     rng: np.random.RandomState,
     n_steps: int = LLOYD_STEPS,
-) -> np.ndarray:
+) -> Any:
     """Assign samples to the nearest of ``n_regions`` centres after a few Lloyd steps.
 
     An emptied centre stays where it was.
     """
     centers = first_centers(X, weight, n_regions, rng)
-    weighted = weight.astype(X.dtype)
-    region = np.full(X.shape[0], -1)
+    xp, region = namespace(weight), None
+    weight = xp.astype(weight, X.dtype)
     for _ in range(n_steps + 1):
         previous, region = region, nearest_center(X, centers)
-        if np.array_equal(region, previous):
+        if previous is not None and bool(xp.all(region == previous)):
             break
-        for k in range(n_regions):
-            rows = np.flatnonzero(region == k)
-            if len(rows):
-                centers[k] = (weighted[rows] @ X[rows]) / weighted[rows].sum()
+        shares = xp.astype(_is_in(region, n_regions), X.dtype) * weight[:, None]
+        mass = xp.sum(shares, axis=0)[:, None]
+        means = shares.T @ X / xp.where(mass > 0, mass, xp.ones_like(mass))
+        centers = xp.where(mass > 0, xp.astype(means, centers.dtype), centers)
     return region
 
 
-def first_centers(
-    X: Any, weight: np.ndarray, n_regions: int, rng: np.random.RandomState
-) -> np.ndarray:
+def first_centers(X: Any, weight: Any, n_regions: int, rng: np.random.RandomState) -> Any:
     """Return samples at random quantiles of random directions, (n_regions, n_features).
 
     A random sample that does not depend on the order of the rows.
     """
-    centers = np.empty((n_regions, X.shape[1]))
-    for k in range(n_regions):
-        values = np.asarray(X @ rng.standard_normal(X.shape[1]))
-        row = quantile_row(values, weight, rng.uniform())
-        center = X[row : row + 1]
-        centers[k] = center.toarray()[0] if sparse.issparse(center) else center[0]
-    return centers
+    rows = []
+    for _ in range(n_regions):
+        values = X @ beside(rng.standard_normal(X.shape[1]), X)
+        rows.append(quantile_row(values, weight, rng.uniform()))
+    centers = take_rows(X, beside(np.array(rows), X))
+    centers = centers.toarray() if sparse.issparse(centers) else centers
+    return namespace(centers).astype(centers, weight.dtype)
 
 
-def nearest_center(X: Any, centers: np.ndarray) -> np.ndarray:
+def nearest_center(X: Any, centers: Any) -> Any:
     """Return the index of the nearest centre of each row."""
-    half_norms = 0.5 * np.einsum("kd,kd->k", centers, centers)
-    transposed = centers.T.astype(X.dtype)
-    region = np.empty(X.shape[0], dtype=np.int64)
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        block = slice(start, start + _BLOCK_ROWS)
-        region[block] = np.argmin(half_norms - X[block] @ transposed, axis=1)
-    return region
+    xp = namespace(centers)
+    half_norms = 0.5 * xp.sum(centers * centers, axis=1)
+    transposed = xp.astype(centers.T, X.dtype)
+    blocks = row_blocks(max(1, X.shape[0]), 32 * centers.shape[0], **block_limits(X, _BLOCK_ROWS))
+    return xp.concat([xp.argmin(half_norms - X[b, :] @ transposed, axis=1) for b in blocks])

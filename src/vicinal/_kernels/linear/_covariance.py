@@ -5,11 +5,19 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_solve, eigh, lapack, solve_triangular
 from scipy.special import ndtri
 
-from vicinal._base import as_numpy, row_blocks, saved
+from vicinal._base import (
+    as_numpy,
+    beside,
+    block_limits,
+    namespace,
+    row_blocks,
+    saved,
+    sums_by_class,
+    take_rows,
+)
 from vicinal._kernels.linear._scatter import fix_signs
 
 # A Cholesky pivot below this share of its diagonal entry marks a dependent column.
@@ -36,34 +44,35 @@ class LDAStatistics(NamedTuple):
 
 
 def lda_statistics(
-    X: np.ndarray,
-    codes: np.ndarray,
-    sample_weight: np.ndarray | None,
+    X: Any,
+    codes: Any,
+    sample_weight: Any,
     n_classes: int,
     *,
-    rows: np.ndarray | None = None,
+    rows: Any = None,
     shifts: np.ndarray | None = None,
 ) -> LDAStatistics:
     """Sum up ``X[rows]`` (all rows for ``None``) in double precision, block by block.
 
-    ``codes`` and ``sample_weight`` are indexed like ``X``; ``shifts=None`` means zero.
+    ``codes`` and ``sample_weight`` (``None`` for ones) have one entry for each of the rows summed;
+    ``shifts=None`` means zero. Arrays of any library are summed where they are.
     """
-    n_features = X.shape[1]
-    weights = np.zeros(n_classes)
-    sums = np.zeros((n_classes, n_features))
-    gram = np.zeros((n_features, n_features))
+    d = X.shape[1]
+    counts, sums, gram = (
+        beside(np.zeros(shape), X) for shape in (n_classes, (n_classes, d), (d, d))
+    )
     for block, block_codes, w in _blocks(X, codes, sample_weight, rows):
         if shifts is not None:
             block -= shifts[block_codes]
-        weights += np.bincount(block_codes, weights=w, minlength=n_classes)
-        sums += _class_sums(block, block_codes, w, n_classes)
+        count, total = sums_by_class(block, block_codes, w, n_classes)
+        counts, sums = counts + count, sums + total
         # Scaling by the square root keeps the product symmetric, hence half the work in BLAS.
         if w is not None:
-            block *= np.sqrt(w)[:, None]
-        gram += block.T @ block
+            block *= namespace(w).sqrt(w)[:, None]
+        gram = gram + block.T @ block
     if shifts is None:
-        shifts = np.zeros((n_classes, n_features))
-    return LDAStatistics(weights, sums, gram, shifts)
+        shifts = np.zeros((n_classes, d))
+    return LDAStatistics(as_numpy(counts), as_numpy(sums), as_numpy(gram), shifts)
 
 
 def class_means(
@@ -73,8 +82,9 @@ def class_means(
     weights = np.zeros(n_classes)
     sums = np.zeros((n_classes, X.shape[1]))
     for block, block_codes, w in _blocks(X, codes, sample_weight, None):
-        weights += np.bincount(block_codes, weights=w, minlength=n_classes)
-        sums += _class_sums(block, block_codes, w, n_classes)
+        count, total = sums_by_class(block, block_codes, w, n_classes)
+        weights += count
+        sums += total
     overall = sums.sum(axis=0) / weights.sum()
     present = weights > 0
     means = np.tile(overall, (n_classes, 1))
@@ -173,30 +183,15 @@ def ledoit_wolf_shrinkage(
     return float(min(1.0, beta / delta))
 
 
-def _blocks(
-    X: np.ndarray,
-    codes: np.ndarray,
-    sample_weight: np.ndarray | None,
-    rows: np.ndarray | None,
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+def _blocks(X: Any, codes: Any, weights: Any, rows: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield writable double-precision copies of blocks of rows, with their codes and weights."""
-    n_rows = len(X) if rows is None else len(rows)
-    for span in row_blocks(n_rows, 24 * X.shape[1]):
-        chosen = span if rows is None else rows[span]
+    n_rows = X.shape[0] if rows is None else rows.shape[0]
+    xp = namespace(X)
+    for span in row_blocks(n_rows, 24 * X.shape[1], **block_limits(X)):
         # A gather by index is a copy already, a slice is not.
-        block = X[chosen].astype(np.float64, order="C", copy=rows is None)
-        weights = None if sample_weight is None else sample_weight[chosen].astype(np.float64)
-        yield block, codes[chosen], weights
-
-
-def _class_sums(
-    block: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, n_classes: int
-) -> np.ndarray:
-    """Return the (weighted) sum of the rows of each class."""
-    n_rows = len(block)
-    values = np.ones(n_rows) if weights is None else weights
-    indicators = sparse.csr_array((values, codes, np.arange(n_rows + 1)), shape=(n_rows, n_classes))
-    return indicators.T @ block
+        block = X[span, :] if rows is None else take_rows(X, rows[span])
+        block = xp.astype(block, xp.float64, copy=rows is None)
+        yield block, codes[span], None if weights is None else xp.astype(weights[span], xp.float64)
 
 
 def _solve_shrunk(

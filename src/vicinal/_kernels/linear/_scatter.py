@@ -6,6 +6,7 @@ are; what comes back is of the size of the features, and a NumPy array.
 """
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import array_api_compat as compat
@@ -14,7 +15,15 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from vicinal._base import as_numpy, free_memory, is_array_api, namespace, row_blocks
+from vicinal._base import (
+    add_tuples,
+    as_numpy,
+    beside,
+    block_limits,
+    namespace,
+    row_blocks,
+    sums_by_class,
+)
 from vicinal._kernels._jit import jit
 
 # Below these shares a variance or an eigenvalue is rounding noise, not a direction.
@@ -30,7 +39,7 @@ Matrix = Any
 def _wide_blocks(X: Any, bytes_per_row: int) -> Iterator[tuple[slice, Any]]:
     """Yield blocks of rows in double precision."""
     xp = namespace(X)
-    for rows in row_blocks(X.shape[0], bytes_per_row, working_memory=free_memory(X)):
+    for rows in row_blocks(X.shape[0], bytes_per_row, **block_limits(X)):
         yield rows, xp.astype(X[rows, :], xp.float64, copy=False)
 
 
@@ -53,13 +62,10 @@ def constant_columns(X: Matrix) -> np.ndarray:
 
 
 def take_columns(X: Matrix, columns: np.ndarray) -> Matrix:
-    """Return some columns, without a copy when they are all columns of a device array."""
-    if not is_array_api(X):
-        return X[:, columns]
-    if len(columns) == X.shape[1]:
+    """Return some columns, without a copy when they are all columns."""
+    if np.array_equal(columns, np.arange(X.shape[1])):
         return X
-    xp = namespace(X)
-    return xp.take(X, xp.asarray(columns, device=compat.device(X)), axis=1)
+    return X[:, columns] if sp.issparse(X) else namespace(X).take(X, beside(columns, X), axis=1)
 
 
 def class_sums(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
@@ -69,16 +75,11 @@ def class_sums(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
         memberships = sp.csr_array((weights, (codes, np.arange(len(codes)))), shape=shape)
         counts = np.bincount(codes, weights=weights, minlength=n_classes)
         return counts, np.asarray((memberships @ X).toarray(), np.float64)
-    xp = namespace(X)
-    kinds = xp.arange(n_classes, device=compat.device(X))
-    total: Any = 0.0
-    sums: Any = 0.0
-    for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 16 * n_classes):
-        indicators = xp.astype(codes[rows][:, None] == kinds[None, :], xp.float64)
-        indicators = indicators * weights[rows][:, None]
-        total = total + xp.sum(indicators, axis=0)
-        sums = sums + indicators.T @ Z
-    return as_numpy(total), as_numpy(sums)
+    parts = (
+        sums_by_class(Z, codes[rows], weights[rows], n_classes)
+        for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 16 * n_classes)
+    )
+    return tuple(map(as_numpy, reduce(add_tuples, parts)))
 
 
 def scatter_matrix(
@@ -146,12 +147,6 @@ def leading_principal_directions(
     Lanczos iterations on the implicitly centred data, from the vector ``start`` of length
     ``min(X.shape)``.
     """
-    if is_array_api(X):
-        raise ValueError(
-            f"method='principal' forms the scatter matrix of device arrays, and X has "
-            f"{X.shape[1]} varying columns, more than 5000; reduce the columns, or convert X with "
-            "numpy.asarray."
-        )
     root = np.sqrt(weights)
 
     def forward(v):
@@ -376,26 +371,16 @@ def _pad_blocks(X: Any, blocks: list[np.ndarray], width: int) -> Any:
 
 def map_rows(X: Matrix, matrix: Any) -> Any:
     """Return ``X @ matrix`` for a matrix from the host, dense; where the rows are."""
-    if not is_array_api(X):
-        mapped = X @ matrix
-        return mapped.toarray() if sp.issparse(mapped) else np.asarray(mapped)
-    xp = namespace(X)
-    matrix = matrix.toarray() if sp.issparse(matrix) else matrix
-    return X @ xp.asarray(np.ascontiguousarray(matrix), dtype=X.dtype, device=compat.device(X))
+    mapped = X @ beside(matrix, X)
+    return mapped.toarray() if sp.issparse(mapped) else mapped
 
 
 def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matrix:
     """Return ``sum_j mixture[j] * X[:, blocks[j]]``, of the width of the widest block."""
-    if is_array_api(X):
-        return map_rows(X, mixing_matrix(X.shape[1], blocks, mixture))
-    width = max(len(block) for block in blocks)
-    mixture = mixture.astype(X.dtype)
+    matrix = mixing_matrix(X.shape[1], blocks, mixture)
     if sp.issparse(X):
-        return (X @ mixing_matrix(X.shape[1], blocks, mixture)).tocsr()
-    mixed = np.zeros((X.shape[0], width), dtype=X.dtype)
-    for block, share in zip(blocks, mixture, strict=True):
-        mixed[:, : len(block)] += share * X[:, block]
-    return mixed
+        return (X @ matrix.astype(X.dtype)).tocsr()
+    return namespace(X).astype(map_rows(X, matrix), X.dtype, copy=False)
 
 
 def mixing_matrix(n_features: int, blocks: list[np.ndarray], mixture: np.ndarray) -> sp.csr_array:

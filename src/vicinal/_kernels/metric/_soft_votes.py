@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, exponentials, fill_entries, free_memory, saved
+from vicinal._base import as_numpy, exponentials, fill_entries, free_memory, host_jobs, saved
 from vicinal._kernels._jit import fast_jit, jit
-from vicinal._kernels.metric._uncertainty import block_map, block_threads, class_blocks
+from vicinal._kernels.metric._uncertainty import block_map, class_blocks
 
 # Entries per chunk: a chunk is skipped if its maximum is negligible.
 _LANES = 16
@@ -421,7 +421,7 @@ def _runs_of_blocks(bounds: np.ndarray, references: References) -> list[tuple[sl
 def _worthwhile(n_jobs: int | None, X: Any, references: References) -> int | None:
     """One thread for few pairs, where starting another costs more than the work."""
     few = X.shape[0] * references.X.shape[0] <= _SERIAL_PAIRS
-    return 1 if few else block_threads(X, n_jobs)
+    return 1 if few else host_jobs(X, n_jobs)
 
 
 def _groups(blocks: list) -> list[list]:

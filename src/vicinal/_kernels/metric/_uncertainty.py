@@ -9,7 +9,14 @@ import array_api_compat as compat
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from vicinal._base import fill_entries, kth_smallest, row_blocks, thread_map
+from vicinal._base import (
+    block_limits,
+    fill_entries,
+    host_jobs,
+    kth_smallest,
+    row_blocks,
+    thread_map,
+)
 
 
 @functools.cache
@@ -30,11 +37,6 @@ def one_thread_each() -> Any:
     take several times as long.
     """
     return _controller().limit(limits=1)
-
-
-def block_threads(X: Any, n_jobs: int | None) -> int | None:
-    """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
-    return n_jobs if isinstance(X, np.ndarray) else 1
 
 
 def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:
@@ -74,7 +76,7 @@ def class_blocks(
 
 def cached_rows(X: Any) -> int | None:
     """Rows of distances to all of ``X`` that stay in a core's cache; no limit on a device."""
-    return max(1, 2**19 // X.shape[0]) if isinstance(X, np.ndarray) else None
+    return block_limits(X, max(1, 2**19 // X.shape[0]))["max_rows"]
 
 
 def squared_distance_block(X: Any, norms: Any, hidden: Any, rows: slice, xp: Any) -> Any:
@@ -118,7 +120,7 @@ def mean_neighbor_distance(
     else:
         starts = np.linspace(0, n - _RUN, max(1, max_queries // _RUN)).astype(int).tolist()
         blocks = [slice(start, start + _RUN) for start in starts]
-    parts = block_map(of_block, blocks, block_threads(X, n_jobs))
+    parts = block_map(of_block, blocks, host_jobs(X, n_jobs))
     return sum(part[0] for part in parts) / sum(part[1] for part in parts)
 
 
@@ -160,4 +162,4 @@ def neighbor_uncertainty(
         return other / (same + other)
 
     blocks = class_blocks(bounds, 4 * 8 * n, max_rows=cached_rows(X))
-    return xp.concat(block_map(of_block, blocks, block_threads(X, n_jobs)))
+    return xp.concat(block_map(of_block, blocks, host_jobs(X, n_jobs)))

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-import scipy.linalg
 
-from vicinal._base import add_tuples, free_memory, is_array_api, is_torch, namespace, row_blocks
+from vicinal._base import add_tuples, block_limits, namespace, row_blocks, solve_lower
 from vicinal._kernels.linear._regression import (
     LinearFit,
     logistic_steps,
@@ -107,9 +106,7 @@ FeatureBlocks = Callable[[], Iterator[tuple[slice, Any]]]
 
 def feature_rows(X: Any, n_outputs: int) -> Iterator[slice]:
     """Yield slices of rows whose features fit the memory while they are made."""
-    longest = None if is_array_api(X) else 16384
-    cost = 40 * n_outputs + 24 * X.shape[1]
-    return row_blocks(X.shape[0], cost, working_memory=free_memory(X), max_rows=longest)
+    return row_blocks(X.shape[0], 40 * n_outputs + 24 * X.shape[1], **block_limits(X, 16384))
 
 
 def feature_blocks(Z: Any, gamma: float, plan: MonomialPlan, *, hold: bool = True) -> FeatureBlocks:
@@ -125,7 +122,7 @@ def feature_blocks(Z: Any, gamma: float, plan: MonomialPlan, *, hold: bool = Tru
         for rows in slices:
             yield rows, truncated_rbf_features(Z[rows, :], gamma, plan)
 
-    whole = row_blocks(Z.shape[0], 40 * plan.n_outputs, working_memory=free_memory(Z))
+    whole = row_blocks(Z.shape[0], 40 * plan.n_outputs, **block_limits(Z))
     if hold and len(list(whole)) == 1:
         held = list(compute())
         return lambda: iter(held)
@@ -235,17 +232,6 @@ def leave_one_out_scores(Y: Any, fitted: Any, leverage: Any, unit: Any) -> Any:
     xp = namespace(Y)
     rest = 1.0 - unit * leverage
     return Y - (Y - fitted) / xp.where(rest > 1e-12, rest, xp.full_like(rest, 1e-12))[:, None]
-
-
-def solve_lower(lower: Any, right: Any, *, transposed: bool = False) -> Any:
-    """Solve with a lower triangular matrix, or with its transpose."""
-    if not is_array_api(lower):
-        return scipy.linalg.solve_triangular(lower, right, lower=True, trans=int(transposed))
-    xp = namespace(lower)
-    matrix = lower.T if transposed else lower
-    if is_torch(lower):
-        return xp.linalg.solve_triangular(matrix, right, upper=transposed)
-    return xp.linalg.solve(matrix, right)
 
 
 def _solve_cholesky(lower: Any, right: Any) -> Any:

@@ -195,11 +195,6 @@ def _divided_scores(graph: Graph, model: Any, x: str) -> str:
     if model.prediction == "exact":
         margins = _rbf(graph, x, model.support_vectors_, model.gamma_, model.dual_coef_)
         return _class_scores(graph, margins, np.arange(n_classes), n_classes)
-    if model.clustering != "kmeans":
-        raise OnnxExportError(
-            "DivideConquerSVC(clustering='kernel') assigns rows through its landmarks, which has "
-            "no ONNX form here; use clustering='kmeans' or prediction='exact'."
-        )
     distances = graph.square_distances(x, model.cluster_centers_)
     own = graph.one_hot(graph.add("ArgMin", distances, axis=1, keepdims=1), model.n_clusters_)
     width = 1 if n_classes == 2 else n_classes
