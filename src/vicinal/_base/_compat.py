@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import _fit_context as fit_context
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import TargetEncoder
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_threads
 from sklearn.utils._param_validation import HasMethods as _HasMethods
@@ -49,6 +51,7 @@ __all__ = [
     "rows_of",
     "svc_gamma",
     "svc_has_probability",
+    "target_encoder",
     "threadpool_controller",
     "tuned_label",
     "validate_params",
@@ -73,13 +76,19 @@ def check_sample_weight(sample_weight: Any, X: Any, *, dtype: Any = None) -> np.
     return weights
 
 
-def bootstrap_weights(forest: Any, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """Sample the rows of a tree of a fitted forest; return them and how often each was sampled."""
+def bootstrap_weights(
+    forest: Any, sample_weight: np.ndarray | None, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sample the rows of a tree of a fitted forest; return them and the weights of all rows."""
     from sklearn.ensemble._forest import _generate_sample_indices
 
-    n_samples, size = forest._n_samples, forest._n_samples_bootstrap
-    rows = _generate_sample_indices(rng, n_samples, size, forest._sample_weight)
-    return rows, np.bincount(rows, minlength=n_samples).astype(np.float64)
+    arguments = [rng, forest._n_samples, forest._n_samples_bootstrap]
+    by_weight = hasattr(forest, "_sample_weight")  # scikit-learn 1.9 samples by weight
+    rows = _generate_sample_indices(*arguments, *([forest._sample_weight] if by_weight else []))
+    weights = np.bincount(rows, minlength=forest._n_samples).astype(np.float64)
+    if not by_weight and sample_weight is not None:
+        weights *= sample_weight
+    return rows, weights
 
 
 def grow_tree(tree: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray, rng) -> Any:
@@ -116,12 +125,20 @@ def neighbor_targets(model: Any) -> np.ndarray:
 
 def svc_has_probability(svc: Any) -> bool:
     """Return whether a fitted SVC has the sigmoids of probabilities."""
-    return bool(svc._effective_probability)
+    return bool(getattr(svc, "_effective_probability", svc.probability))
 
 
 def svc_gamma(svc: Any) -> float:
     """Return the width of the kernel that a fitted SVC uses."""
     return float(svc._gamma)
+
+
+def target_encoder(target_type: str, n_folds: int) -> TargetEncoder:
+    """Return an encoder whose training rows get statistics of other folds, sampled with seed 0."""
+    if TargetEncoder().shuffle == "deprecated":  # scikit-learn 1.9 takes splitters
+        folds = KFold(n_folds, shuffle=True, random_state=0)
+        return TargetEncoder(target_type=target_type, cv=folds)
+    return TargetEncoder(target_type=target_type, cv=n_folds, shuffle=True, random_state=0)
 
 
 def tuned_label(model: Any) -> Any:

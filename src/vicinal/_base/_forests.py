@@ -43,7 +43,7 @@ def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) ->
             tree = copy(first)
             tree.random_state = seed
             rng.seed(seed)
-            sample, weights = bootstrap_weights(forest, rng)
+            sample, weights = bootstrap_weights(forest, sample_weight, rng)
             rng.seed(seed)
             tree.tree_ = grow_tree(first, rows, targets, weights, rng)
             grown.append((tree, sample))

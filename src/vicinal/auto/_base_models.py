@@ -18,12 +18,12 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEncoder
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC, SVR
 
 from vicinal._base import saved
+from vicinal._base._compat import target_encoder
 from vicinal._kernels.linear._covariance import normal_score_knots
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.local import LocalClassifier, LocalRegressor
@@ -370,7 +370,7 @@ def _statistics(shape: TableShape) -> ColumnTransformer:
     target_type = "continuous"
     if shape.is_classification:
         target_type = "binary" if shape.n_outputs == 2 else "multiclass"
-    encoder = TargetEncoder(target_type=target_type, cv=KFold(5, shuffle=True, random_state=0))
+    encoder = target_encoder(target_type, 5)
     return ColumnTransformer([("categories", encoder, shape.categorical)], remainder="passthrough")
 
 

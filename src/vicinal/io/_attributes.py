@@ -183,13 +183,21 @@ _TABLE = {
     "is_categorical dtype_include dtype_exclude _thresholds random_state pairwise_indices_ "
     "pairwise_kernels_kwargs *",
 }  # fmt: skip
+# Attributes that scikit-learn has before version 1.9 only.
+_OLDER = {
+    "flag": "_store_cv_results _RemainderColsList.warning_enabled "
+    "_RemainderColsList.warning_was_emitted",
+    "text | none": "_deprecation_msg _RemainderColsList.future_dtype",
+    "list scalar": "_RemainderColsList.data",
+}
 
 
 def _by_name(table: dict[str, str]) -> dict[str, str]:
     return {name: spec for spec, names in table.items() for name in names.split()}
 
 
-_SPECS = _by_name(_TABLE)
+_OLDER_SPECS = _by_name(_OLDER)
+_SPECS = _OLDER_SPECS | _by_name(_TABLE)
 _KINDS = {
     "float": "f",
     "int": "iu",

@@ -10,13 +10,13 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
 
 from vicinal._base import group_folds, rows_outside, saved
+from vicinal._base._compat import target_encoder
 from vicinal.table._parsing import (
     CLOCKS,
     as_dates,
@@ -326,11 +326,15 @@ class TargetColumn(ColumnEncoder):
             block = self.encoder_.fit_transform(_as_table(values), y)
             self._name()
             return block
-        self.fit(values, y)
-        folds = group_folds(groups, _FOLDS)
-        apart = [(rows_outside(fold, len(values)), fold) for fold in folds]
-        # Another encoder, because these folds are as long as the table.
-        return clone(self.encoder_).set_params(cv=apart).fit_transform(_as_table(values), y)
+        table = _as_table(values)
+        block = self.fit(values, y).encode(values)
+        scores = y[:, None] if self.target_type == "continuous" else y[:, None] == self._shown()
+        for fold in group_folds(groups, _FOLDS):
+            rest = rows_outside(fold, len(values))
+            for k, score in enumerate(scores.T.astype(np.float64)):
+                part = TargetEncoder(target_type="continuous").fit(table[rest], score[rest])
+                block[fold, k] = part.transform(table[fold])[:, 0]
+        return block
 
     def encode(self, values):
         return self.encoder_.transform(_as_table(values))
@@ -348,16 +352,17 @@ class TargetColumn(ColumnEncoder):
         return [None if categories[k] == MISSING else categories[k] for k in nearest.tolist()]
 
     def _prepare(self, n_rows):
-        folds = KFold(min(_FOLDS, n_rows), shuffle=True, random_state=0)
-        self.encoder_ = TargetEncoder(target_type=self.target_type, cv=folds)
+        self.encoder_ = target_encoder(self.target_type, min(_FOLDS, n_rows))
+
+    def _shown(self):
+        """Return the classes that have a column."""
+        return self.encoder_.classes_[int(self.target_type == "binary") :]
 
     def _name(self):
         if self.target_type == "continuous":
             self.names_ = ["mean of target"]
         else:
-            classes = self.encoder_.classes_.tolist()
-            shown = classes[1:] if self.target_type == "binary" else classes
-            self.names_ = [f"share of {label}" for label in shown]
+            self.names_ = [f"share of {label}" for label in self._shown().tolist()]
         return self
 
 
