@@ -109,7 +109,11 @@ def _markers(name: str) -> tuple[str, str]:
 
 def section(name: str, folder: Path = RESULTS) -> str | None:
     """Return the section of a benchmark as it stands on its page, None if it has none yet."""
-    path = folder / f"{page_of(name)}.md"
+    return _between(name, folder / f"{page_of(name)}.md")
+
+
+def _between(name: str, path: Path) -> str | None:
+    """Return the text between the markers of a section."""
     begin, end = _markers(name)
     text = path.read_text() if path.exists() else ""
     if begin not in text:
@@ -136,6 +140,19 @@ def write_section(name: str, text: str) -> Path:
     sections = {other: section(other) for other in names}
     text = re.sub(r"\]\((\w+)\.md\)", lambda m: f"]({page_of(m[1])}.md)", text.strip())
     sections[name] = re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
+    return write_page(
+        page, title, {"findings": _between("findings", RESULTS / f"{page}.md")} | sections
+    )
+
+
+def write_findings(page: str, text: str) -> None:
+    """Put the findings of a page at its top, above the sections of its benchmarks."""
+    title, names = PAGES[page]
+    write_page(page, title, {"findings": text} | {name: section(name) for name in names})
+
+
+def write_page(page: str, title: str | None, sections: dict[str, str | None]) -> Path:
+    """Write a page of the sections that there are."""
     parts = [f"# {title}"] if title else []
     for other, found in sections.items():
         if found is not None:

@@ -7,7 +7,7 @@ gone, or changed its name, is an error. Published numbers are those of the paper
 import re
 from functools import cache
 
-from _pages import PAGES, RESULTS, ROOT, link, section
+from _pages import PAGES, RESULTS, ROOT, link, section, write_findings
 
 AT_20 = "local, h = 20, F / length of grad F"
 MEAN_RATIO = "mean of ratios to the default"
@@ -619,9 +619,34 @@ def headline():
     ]
 
 
+def findings(name):
+    """Return the rows of the index about a page, for its top; an empty text if there are none."""
+    parts_of = PAGES[name][1]
+    papers = [
+        (claim, published, ours)
+        for claims in PAPERS.values()
+        for claim, published, ours, part in claims()
+        if part in parts_of
+    ]
+    peers = [(p, q, theirs, ours) for p, q, theirs, ours, part in peer_claims() if part in parts_of]
+    found = [
+        (papers, "Compared with the publications:", ("claim", "published", "ours")),
+        (
+            peers,
+            "Compared with other libraries:",
+            ("library", "what is measured", "theirs", "ours"),
+        ),
+    ]
+    parts = [part for rows, text, head in found if rows for part in (text, table(head, rows))]
+    return "\n\n".join(["## Main results", *parts, ""]) if parts else ""
+
+
 def write_index():
-    """Write the page."""
+    """Write the page, and the findings at the top of the other pages."""
     (RESULTS / "index.md").write_text(markdown())
+    for name, (_, parts_of) in PAGES.items():
+        if any(section(part) for part in parts_of) and (text := findings(name)):
+            write_findings(name, text)
 
 
 if __name__ == "__main__":
