@@ -53,7 +53,7 @@ def test_weights_add_up_to_the_prediction(iris, friedman):
     assert_allclose(weights.sum(axis=1), 1.0, atol=1e-12)
     assert weights.data.min() >= 0
     votes = weights @ np.eye(3)[y[::2]]
-    assert_allclose(model.predict_proba(X[1::2]), 0.995 * votes + 0.005 / 3, atol=1e-6)
+    assert_allclose(model.predict_proba(X[1::2]), 150 / 151 * votes + 1 / 151 / 3, atol=1e-6)
     X, y, model = friedman
     assert_allclose(model.predict(X[200:]), model.neighbors(X[200:]) @ y[:200], rtol=1e-6)
 

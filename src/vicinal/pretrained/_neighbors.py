@@ -26,7 +26,7 @@ from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
 from vicinal.pretrained._cells import TableScale, target_features
 from vicinal.pretrained._network import COLUMN_SIZE, N_LABELS, load_network
 
-UNIFORM_SHARE = 0.005  # of the uniform distribution in class probabilities, as in the training
+_PRIOR = 0.5  # of a row, spread evenly over the classes
 _N_SHOWN = 10  # rows of the table of an explanation
 _MISSING: dict = {"ensure_all_finite": "allow-nan"}
 
@@ -278,8 +278,8 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
     Notes
     -----
     With weights :math:`a_i(x)` of the n training rows, the probability of class c among K is
-    :math:`0.995 \sum_{i: y_i = c} a_i(x) + 0.005 / K`, the form in which the network was trained.
-    A sample weight of 2 is the row twice, exactly, and the order of training rows is irrelevant.
+    :math:`(1 - u) \sum_{i: y_i = c} a_i(x) + u / K` with :math:`u = 1 / (2 n + 1)`: half a row is
+    spread evenly over the classes. A sample weight of 2 is the row twice, exactly, and the order of training rows is irrelevant.
     Class labels enter as random embeddings, so their order and number do not matter; above 64
     classes some share an embedding within a pass. See [1]_, [2]_ and [3]_ for such networks.
 
@@ -325,13 +325,15 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
         return self.classes_[self.y_fit_[rows]]
 
     def predict_proba(self, X):
-        """Return the probability of every class: its share of the weights, and 0.5 % of uniform."""
+        """Return the probability of every class: its share of the weights and of half a row."""
         X = query_rows(self, X, **_MISSING)
         indicators = np.eye(len(self.classes_))[self.y_fit_]
+        weight = len(self.y_fit_) if self.sample_weight_ is None else self.sample_weight_.sum()
+        prior = _PRIOR / (_PRIOR + weight)
         proba = np.empty((len(X), len(self.classes_)), dtype=X.dtype)
         for block, weights, _ in self._weights(X):
             votes = weights @ indicators
-            proba[block] = (1 - UNIFORM_SHARE) * votes + UNIFORM_SHARE / votes.shape[1]
+            proba[block] = (1 - prior) * votes + prior / votes.shape[1]
         return proba
 
     def predict(self, X):

@@ -15,7 +15,7 @@ from importlib.resources import files
 import numpy as np
 
 # Of ``weights.npz``, which ``training/`` made.
-SHA256 = "d8de5d6c2743303cc2c8d8cfc020cdffe4d7887e16438ce7f8902ee47168e897"
+SHA256 = "0d608ef96c1dcaa5f4e109a7faececce92b4f54b68a08c8f99cca3ad4762d861"
 COLUMN_SIZE = 16
 N_LABELS = 64
 # Rows computed together. Queries always come in blocks of exactly this size, because rounding of
