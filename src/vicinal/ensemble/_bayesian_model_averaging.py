@@ -110,7 +110,7 @@ def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, 
     with Progress(len(learners), type(model).__name__, verbose=model.verbose) as progress:
         for m, learner in enumerate(learners):
             try:
-                _, parts = cross_fit(
+                parts = cross_fit(
                     lambda *some, learner=learner: fit_weighted(clone(learner), *some),
                     output,
                     data.X,
