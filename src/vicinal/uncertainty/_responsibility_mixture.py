@@ -34,19 +34,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, dense_row
-from vicinal._kernels.metric._mixture import (
-    COVARIANCE_TYPES,
-    Components,
-    Moments,
-    add_moments,
-    expectation_maximisation,
-    label_moments,
-    moments,
-    precision_roots,
-    responsibilities,
-    scatter,
-    update,
-)
+from vicinal._kernels.metric import _mixture as kernels
 from vicinal.uncertainty._uncertainty_map import uncertainty_of
 
 # Rows on which k-means finds the starts of EM: of blocks, and of device arrays, which are copied
@@ -156,7 +144,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "covariance_type": [StrOptions(set(kernels.COVARIANCE_TYPES))],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -325,9 +313,9 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     def _responsibilities(self, X) -> tuple[Any, Any]:
         X = query_rows(self, X, arrays=True, order="C")
         xp = compat.array_namespace(X)
-        roots = precision_roots(self.covariances_, self.covariance_type, xp)
-        components = Components(self.weights_, self.means_, self.covariances_, roots)
-        return responsibilities(X, components, self.covariance_type)
+        roots = kernels.precision_roots(self.covariances_, self.covariance_type, xp)
+        components = kernels.Components(self.weights_, self.means_, self.covariances_, roots)
+        return kernels.responsibilities(X, components, self.covariance_type)
 
     def _sections(self, X, columns):
         shares = as_numpy(self.predict_proba(X))[0]
@@ -399,7 +387,7 @@ def _check_count(model, n_rows: int) -> None:
 class FittedMixture(NamedTuple):
     """The best of several starts of EM."""
 
-    components: Components
+    components: kernels.Components
     path: list[float]
     converged: bool
 
@@ -423,9 +411,9 @@ def fit_mixture(
     centers = _start_centers(model, center, random_state, sample)
     hard = data.total(_label_moments, center, centers, kind, combine=_add_all)
     origin = xp.zeros_like(hard[0].first)
-    ends = expectation_maximisation(
+    ends = kernels.expectation_maximisation(
         lambda queried: data.total(_moments, center, queried, kind, combine=_add_all),
-        [update(each, origin, total_scatter, ridge, kind) for each in hard],
+        [kernels.update(each, origin, total_scatter, ridge, kind) for each in hard],
         total_scatter,
         ridge,
         kind,
@@ -454,7 +442,9 @@ def _start_centers(model, center, random_state, sample) -> list:
     return [weighted_centers(rows, some.sample_weight, model.n_components, seed) for seed in seeds]
 
 
-def best_mixture(ends: list[tuple[Components, list[float], bool]], center: Any) -> FittedMixture:
+def best_mixture(
+    ends: list[tuple[kernels.Components, list[float], bool]], center: Any
+) -> FittedMixture:
     """Return the end of highest objective, the first of equals, moved back to ``center``."""
     fitted = [FittedMixture(*end) for end in ends]
     bound = max(end.path[-1] for end in fitted)
@@ -499,23 +489,25 @@ def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
 
 
 def _scatter(block, center) -> Any:
-    return scatter(block.X - center[None, :], block.sample_weight)
+    return kernels.scatter(block.X - center[None, :], block.sample_weight)
 
 
-def _moments(block, center, queried: list[Components], covariance_type: str) -> list[Moments]:
+def _moments(
+    block, center, queried: list[kernels.Components], covariance_type: str
+) -> list[kernels.Moments]:
     rows = block.X - center[None, :]
-    return [moments(rows, block.sample_weight, each, covariance_type) for each in queried]
+    return [kernels.moments(rows, block.sample_weight, each, covariance_type) for each in queried]
 
 
-def _label_moments(block, center, centers, covariance_type: str) -> list[Moments]:
+def _label_moments(block, center, centers, covariance_type: str) -> list[kernels.Moments]:
     rows = block.X - center[None, :]
     return [
-        label_moments(
+        kernels.label_moments(
             rows, block.sample_weight, nearest_center(rows, each), each.shape[0], covariance_type
         )
         for each in centers
     ]
 
 
-def _add_all(left: list[Moments], right: list[Moments]) -> list[Moments]:
-    return [add_moments(a, b) for a, b in zip(left, right, strict=True)]
+def _add_all(left: list[kernels.Moments], right: list[kernels.Moments]) -> list[kernels.Moments]:
+    return [kernels.add_moments(a, b) for a, b in zip(left, right, strict=True)]
