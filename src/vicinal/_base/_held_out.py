@@ -363,13 +363,14 @@ def _fit_in_one_thread(estimator: Any, X: Any, y: Any, weight: np.ndarray | None
         return fit_weighted(estimator, X, y, weight)
 
 
-def seeded_clone(estimator: Any, seed: Any) -> Any:
-    """Clone an estimator and give every unset ``random_state`` in it a seed of its own."""
+def seeded_clone(estimator: Any, seed: Any, *, only_unset: bool = True) -> Any:
+    """Clone an estimator and give every (unset) ``random_state`` in it a seed of its own."""
     cloned = clone(estimator)
     names = sorted(
         name
         for name, value in cloned.get_params(deep=True).items()
-        if (name == "random_state" or name.endswith("__random_state")) and value is None
+        if (name == "random_state" or name.endswith("__random_state"))
+        and (value is None or not only_unset)
     )
     if names:
         cloned.set_params(**dict(zip(names, draw_seeds(seed, len(names)), strict=True)))

@@ -122,8 +122,13 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def _fit_pruned(self, tree: Any, data: TrainingData):
+    def _fit_pruned(self, kind: type, data: TrainingData):
         """Grow the tree, cross-validate its pruning path, and fit it at the chosen penalty."""
+        tree = kind(
+            criterion=self.criterion,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=draw_seeds(self.random_state, 1)[0],
+        )
         grown = clone(tree).fit(data.X, data.y, sample_weight=data.weights)
         path = kernels.pruning_path(grown.tree_)
         grid = kernels.penalty_grid(path.alphas)
@@ -253,12 +258,8 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
         data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
         self.classes_ = data.classes
         factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
-        tree = DecisionTreeClassifier(
-            criterion=self.criterion,
-            min_samples_leaf=self.min_samples_leaf,
-            random_state=draw_seeds(self.random_state, 1)[0],
-        )
-        return self._fit_pruned(tree, replace(data, sample_weight=data.weights * factors[data.y]))
+        data = replace(data, sample_weight=data.weights * factors[data.y])
+        return self._fit_pruned(DecisionTreeClassifier, data)
 
     def predict_proba(self, X):
         """Class frequencies in the leaf of each query."""
@@ -333,12 +334,7 @@ class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
             Weights of the rows, also in the errors.
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
-        tree = DecisionTreeRegressor(
-            criterion=self.criterion,
-            min_samples_leaf=self.min_samples_leaf,
-            random_state=draw_seeds(self.random_state, 1)[0],
-        )
-        return self._fit_pruned(tree, data)
+        return self._fit_pruned(DecisionTreeRegressor, data)
 
     def predict(self, X):
         """Predict the mean (or median) of the leaf."""

@@ -22,7 +22,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, linear_sections
 from vicinal._kernels.linear import _covariance as kernels
-from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
+from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale, margins_of
 
 
 @documented
@@ -413,12 +413,8 @@ class AveragedPerceptron(_LinearScores):
 
 def _margins(X, codes, fitted):
     """Return the score of the true class minus the best other score, for each training row."""
-    n_classes = len(fitted.intercept)
     margins = np.empty(X.shape[0])
-    for span in row_blocks(X.shape[0], 16 * n_classes):
+    for span in row_blocks(X.shape[0], 16 * len(fitted.intercept)):
         scores = X[span] @ fitted.coef.T + fitted.intercept
-        index = np.arange(len(scores))
-        own = scores[index, codes[span]]
-        scores[index, codes[span]] = -np.inf
-        margins[span] = own - scores.max(axis=1)
+        margins[span] = margins_of(scores, codes[span])
     return margins

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from vicinal._base import Progress, row_blocks
+from vicinal._kernels.cascade._hard import quantile_row
 from vicinal._kernels.local._batched import gradient_rows
 from vicinal._kernels.metric import _kernel_ridge as kernels
 
@@ -376,8 +377,9 @@ def _split(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng
     gradients = learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, 1)["gradients"]
     direction = kernels.gradient_directions(gradients)[1][:, -1]
     along = data.Z @ direction
-    threshold = _weighted_quantile(along, data.weights, 0.5)
-    width = _weighted_quantile(np.abs(along - threshold), data.weights, 2 * _OVERLAP)
+    threshold = float(along[quantile_row(along, data.weights, 0.5)])
+    apart = np.abs(along - threshold)
+    width = float(apart[quantile_row(apart, data.weights, 2 * _OVERLAP)])
     split = {"direction": direction, "threshold": threshold, "width": width}
     share = _right_share(along, split)
     left, right = rows[share < 1.0], rows[share > 0.0]
@@ -396,12 +398,6 @@ def _nearest(values, value) -> int:
 
 def _sample(rows, size, rng) -> np.ndarray:
     return rows if len(rows) <= size else rng.choice(rows, size, replace=False)
-
-
-def _weighted_quantile(values, weights, level) -> float:
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(mass, level * mass[-1])])
 
 
 def _right_share(along, split) -> np.ndarray:

@@ -8,12 +8,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from vicinal._base import atomic_fit, draw_seeds, query_rows, saved, store_parameters, training_data
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels.cascade._hard import nearest_center
 from vicinal._kernels.metric import _mixture as kernels
-from vicinal.uncertainty._responsibility_mixture import (
-    ResponsibilityMixture,
-    nearest_center,
-    weighted_centers,
-)
+from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture, weighted_centers
 
 
 @saved(centers_="k p", projections_="m k p", offsets_="m k", _directions="m *")

@@ -12,9 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
     Blocks,
@@ -34,6 +32,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, dense_row
+from vicinal._kernels.cascade._hard import nearest_center
 from vicinal._kernels.metric import _mixture as kernels
 from vicinal.uncertainty._uncertainty_map import uncertainty_of
 
@@ -278,38 +277,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         values = self.score_samples(X)
         return float(compat.array_namespace(values).mean(values))
 
-    def sample(self, n_samples=1):
-        """Sample rows from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows.
-
-        Returns
-        -------
-        X : array of shape (n_samples, n_features)
-            Rows, grouped by component.
-        components : array of shape (n_samples,)
-            The component of each row.
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
-        xp, device = compat.array_namespace(self.means_), compat.device(self.means_)
-        rng = check_random_state(self.random_state)
-        shares = as_numpy(self.weights_).astype(np.float64)
-        labels = np.repeat(
-            np.arange(self.n_components), rng.multinomial(n_samples, shares / shares.sum())
-        )
-        noise = rng.standard_normal((n_samples, self.n_features_in_))
-        rows = _spread(noise, labels, as_numpy(self.covariances_), self.covariance_type)
-        rows += as_numpy(self.means_)[labels]
-        return (
-            xp.asarray(rows, dtype=self.means_.dtype, device=device),
-            xp.asarray(labels, device=device),
-        )
-
     def _responsibilities(self, X) -> tuple[Any, Any]:
         X = query_rows(self, X, arrays=True, order="C")
         xp = compat.array_namespace(X)
@@ -350,18 +317,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
-
-
-def _spread(noise, labels, covariances, covariance_type):
-    """Return standard normal rows scaled to the covariance of their component."""
-    if covariance_type == "spherical":
-        return noise * np.sqrt(covariances)[labels, None]
-    if covariance_type == "diag":
-        return noise * np.sqrt(covariances)[labels]
-    roots = np.linalg.cholesky(covariances)
-    if covariance_type == "tied":
-        return noise @ roots.T
-    return np.einsum("ij,ikj->ik", noise, roots[labels])
 
 
 def _warn_of_zero_weights() -> None:
@@ -470,12 +425,6 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
         warnings.simplefilter("ignore", ConvergenceWarning)
         search.fit(as_numpy(rows), sample_weight=as_numpy(weights))
     return xp.asarray(search.cluster_centers_, dtype=X.dtype, device=compat.device(X))
-
-
-def nearest_center(X: Any, centers: Any) -> Any:
-    """Index of the nearest centre of each row."""
-    xp = compat.array_namespace(X)
-    return xp.argmin(xp.sum(centers * centers, axis=1)[None, :] - 2 * (X @ centers.T), axis=1)
 
 
 def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
