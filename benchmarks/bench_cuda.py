@@ -17,12 +17,13 @@ from threadpoolctl import threadpool_limits
 
 from _datasets import load_dataset
 from _harness import Cases, MissingCaseError, ResultsPage, machine, stored
+from vicinal._kernels.cascade import _hard
 from vicinal._kernels.local import _batched as _local_batched
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
 from vicinal._kernels.subspace import _truncated_rbf
 from vicinal.local import LocalClassifier, _solvers
 from vicinal.neighbors import NeighborSearch
-from vicinal.partition import SpacePartitioningClassifier, _learners, _sweeps, stages
+from vicinal.partition import SpacePartitioningClassifier, _learners, stages
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
@@ -180,7 +181,7 @@ TRBF_PHASES = {
     "slope": [(_truncated_rbf_models, "fit_slope")],
 }
 PARTITION_PHASES = {
-    "first regions": [(_sweeps, "assign_kmeans")],
+    "first regions": [(_hard, "assign_kmeans")],
     "sums": [(_learners, "lda_statistics")],
     "small systems (host)": [(stages, "lda_coefficients")],
     "errors of regions": [(_learners, "any_linear_errors")],

@@ -151,9 +151,6 @@ CLASSIFIERS = {
     "fusion of votes": SubspaceFusionClassifier(
         ["random"], LinearSVC(), stack_method="predict", cv=2, random_state=0
     ),
-    "fusion, folds kept": SubspaceFusionClassifier(
-        ["random"], RidgeClassifier(), refit=False, cv=2, random_state=0
-    ),
     "fusion of machines": SubspaceFusionClassifier(["random"], cv=2, random_state=0),
     "truncated RBF": TruncatedRBFClassifier(2),
     "truncated RBF, dual": TruncatedRBFClassifier(3, solver="dual"),

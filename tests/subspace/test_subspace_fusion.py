@@ -115,20 +115,6 @@ def test_scores_come_out_as_a_named_frame(two_classes, wine):
     assert names[:4].tolist() == ["random 0, 0", "random 0, 1", "random 0, 2", "random 1, 0"]
 
 
-def test_models_of_the_folds_may_be_kept(two_classes):
-    X, y = two_classes
-    model = _fuse(["discriminant"], RidgeClassifier(), refit=False, include_full=False).fit(X, y)
-    assert [len(models) for models in model.estimators_] == [3, 3]
-    # The maps of the folds differ, since each saw other labels.
-    maps = [part.components_[0] for part, _, _ in model.views_[0]]
-    assert not np.allclose(maps[0], maps[1])
-    scores = [
-        local.decision_function(part.transform_subspace(X, i)) for part, i, local in model.views_[0]
-    ]
-    expected = (np.mean(scores, axis=0) - model.score_mean_[0]) / model.score_scale_[0]
-    assert_allclose(model.transform(X)[:, 0], expected, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("local", "method"),
     [
@@ -199,17 +185,6 @@ def test_a_class_that_a_fold_lacks_does_not_shift_columns(wine):
     assert np.isfinite(R).all()
 
 
-@pytest.mark.parametrize("method", ["decision_function", "predict_proba"])
-def test_predictions_do_not_depend_on_other_rows(wine, method):
-    """Models of folds that lack a class must score it, too."""
-    X, y = wine
-    folds = [(np.flatnonzero(y != c), np.flatnonzero(y == c)) for c in range(3)]
-    model = _fuse(["random"], LogisticRegression(), cv=folds, refit=False, stack_method=method)
-    together = model.fit(X, y).transform(X[:20])
-    alone = np.vstack([model.transform(row[None]) for row in X[:20]])
-    assert_allclose(alone, together, rtol=1e-10)
-
-
 def test_a_generator_of_random_numbers_fixes_the_result(two_classes):
     X, y = two_classes
     forest = RandomForestClassifier(5)
@@ -268,7 +243,6 @@ def test_wrong_settings_name_the_remedy(two_classes):
         ({"decompositions": ["fourier"]}, "'fourier' is unknown; choose among"),
         ({"decompositions": [3]}, "holds 3"),
         ({"decompositions": [], "include_full": False}, "there is no local model"),
-        ({"cv": "in-sample", "refit": False}, "refit=True or a number of folds"),
         ({"cv": ShuffleSplit(2)}, "partition of the rows"),
         ({"stack_method": "predict_proba"}, "has no such method"),
     ]

@@ -78,7 +78,7 @@ def check_same_device(X: Any, other: Any, name: str) -> None:
         )
 
 
-def beside(values: Any, X: Any) -> Any:
+def on_device_of(values: Any, X: Any) -> Any:
     """Return an array or sparse matrix of the host where ``X`` is, floats in its precision.
 
     If ``X`` is on the host, ``values`` are returned as they are.

@@ -175,7 +175,7 @@ def held_out_by_folds(
     """
     if method == "predict_proba" and classes is None:
         classes = np.unique(y)
-    _, predictions = cross_fit(
+    predictions = cross_fit(
         lambda *some: _fit_in_one_thread(clone(estimator), *some),
         lambda model, some: aligned_predictions(model, some, method, classes),
         X,
@@ -254,10 +254,9 @@ def cross_fit(
     *,
     sample_weight: np.ndarray | None = None,
     rows: np.ndarray | None = None,
-    keep_models: bool = False,
     n_jobs: int | None = None,
     prefer: str | None = None,
-) -> tuple[list[Any], np.ndarray]:
+) -> np.ndarray:
     """Fit outside every fold and predict inside it.
 
     Parameters
@@ -268,33 +267,27 @@ def cross_fit(
         (model, X) -> ndarray with one row per row of X.
     X, y, folds, sample_weight, rows
         As in :func:`held_out`.
-    keep_models : bool, default=False
-        Also return the models.
     n_jobs, prefer
         As in joblib.
 
     Returns
     -------
-    models : list
-        One per fold with a row to predict; ``None`` without ``keep_models``.
-    predictions : ndarray
-        Concatenated in the order of :func:`fold_entries`.
+    ndarray
+        Predictions, concatenated in the order of :func:`fold_entries`.
     """
-    data = X, y, sample_weight
     tasks = [
-        (fit, predict, *data, fold, entries, keep_models)
+        (fit, predict, X, y, sample_weight, fold, entries)
         for fold, entries in zip(folds, fold_entries(folds, rows), strict=True)
         if len(entries)
     ]
-    results = parallel_map(_fit_and_predict, tasks, n_jobs=n_jobs, prefer=prefer)
-    return [model for model, _ in results], np.concatenate([part for _, part in results])
+    return np.concatenate(parallel_map(_fit_and_predict, tasks, n_jobs=n_jobs, prefer=prefer))
 
 
-def _fit_and_predict(fit, predict, X, y, sample_weight, fold, entries, keep_model):
+def _fit_and_predict(fit, predict, X, y, sample_weight, fold, entries):
     train = rows_outside(fold, num_samples(X))
     weight = None if sample_weight is None else sample_weight[train]
     model = fit(select_rows(X, train), y[train], weight)
-    return (model if keep_model else None), predict(model, select_rows(X, entries))
+    return predict(model, select_rows(X, entries))
 
 
 def aligned_predictions(fitted: Any, X: Any, method: str, classes: Any = None) -> np.ndarray:
@@ -370,13 +363,14 @@ def _fit_in_one_thread(estimator: Any, X: Any, y: Any, weight: np.ndarray | None
         return fit_weighted(estimator, X, y, weight)
 
 
-def seeded_clone(estimator: Any, seed: Any) -> Any:
-    """Clone an estimator and give every unset ``random_state`` in it a seed of its own."""
+def seeded_clone(estimator: Any, seed: Any, *, only_unset: bool = True) -> Any:
+    """Clone an estimator and give every (unset) ``random_state`` in it a seed of its own."""
     cloned = clone(estimator)
     names = sorted(
         name
         for name, value in cloned.get_params(deep=True).items()
-        if (name == "random_state" or name.endswith("__random_state")) and value is None
+        if (name == "random_state" or name.endswith("__random_state"))
+        and (value is None or not only_unset)
     )
     if names:
         cloned.set_params(**dict(zip(names, draw_seeds(seed, len(names)), strict=True)))

@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base._arrays import (
     as_numpy,
-    beside,
     check_same_device,
     check_same_library,
     device_classes,
     is_array_api,
     namespace,
+    on_device_of,
 )
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._held_out import hold_out, rows_outside
@@ -336,7 +336,7 @@ def scaled_rows(scaler: StandardScaler | None, X: Any) -> Any:
     if scaler is None:
         return X
     if is_array_api(X):
-        return (X - beside(scaler.mean_, X)) / beside(scaler.scale_, X)
+        return (X - on_device_of(scaler.mean_, X)) / on_device_of(scaler.scale_, X)
     # A model of sparse rows does not centre; sparse queries to others become dense.
     X = X.toarray() if scaler.with_mean and sparse.issparse(X) else X
     # Single precision cannot represent the scales of every model.

@@ -15,10 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base._arrays import (
     as_numpy,
-    beside,
     check_same_device,
     is_array_api,
     namespace,
+    on_device_of,
     take_rows,
 )
 from vicinal._base._compat import check_sample_weight, rows_of
@@ -261,7 +261,7 @@ def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
 
 def select_rows(X: Any, rows: np.ndarray) -> Any:
     """Return some rows of an array of any library, a sparse matrix or a frame."""
-    return take_rows(X, beside(rows, X)) if is_array_api(X) else rows_of(X, rows)
+    return take_rows(X, on_device_of(rows, X)) if is_array_api(X) else rows_of(X, rows)
 
 
 def check_rows(X: Any) -> Any:

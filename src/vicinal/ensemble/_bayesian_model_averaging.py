@@ -37,12 +37,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, NamedParts, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, base_model_section, show
-from vicinal._kernels.ensemble._weights import (
-    bootstrapped_weights,
-    effective_number,
-    stacked_mean_weights,
-    stacking_weights,
-)
+from vicinal._kernels.ensemble import _weights as kernels
 from vicinal._kernels.linear._regression import ridge_log_evidence, ridge_summary
 from vicinal.ensemble._learners import class_probabilities, fold_count, fresh_learner
 
@@ -110,7 +105,7 @@ def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, 
     with Progress(len(learners), type(model).__name__, verbose=model.verbose) as progress:
         for m, learner in enumerate(learners):
             try:
-                _, parts = cross_fit(
+                parts = cross_fit(
                     lambda *some, learner=learner: fit_weighted(clone(learner), *some),
                     output,
                     data.X,
@@ -266,7 +261,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         spread = share @ (density - share @ density) ** 2
         self.elpd_se_[usable] = weight.sum() * np.sqrt(spread / weight.sum())
         if self.weighting == "stacking":
-            found, n_iter = stacking_weights(density, share)
+            found, n_iter = kernels.stacking_weights(density, share)
             if n_iter >= 20_000:
                 warnings.warn(
                     "The weights of stacking did not converge in 20000 steps; estimators may be "
@@ -275,20 +270,20 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
                     stacklevel=5,
                 )
         elif self.weighting == "stacking_mean":
-            found = stacked_mean_weights(predictions[:, usable], data.y, share)
+            found = kernels.stacked_mean_weights(predictions[:, usable], data.y, share)
         elif self.weighting == "pseudo_bma":
             found = softmax(self.elpd_[usable])
         elif self.weighting == "pseudo_bma+":
             # Gamma variables over their sum are Dirichlet; a weight of 2 is the row twice.
             rng = check_random_state(draw_seeds(self.random_state, 2)[1])
             samples = (g / g.sum() for g in (rng.gamma(weight) for _ in range(_N_DIRICHLET)))
-            found = bootstrapped_weights(density, weight, list(samples))
+            found = kernels.bootstrapped_weights(density, weight, list(samples))
         else:
             values = [log_evidence(*item) for item in self.named_estimators_.items()]
             found = softmax(np.array(values)[usable])
         self.weights_ = np.zeros(len(usable))
         self.weights_[usable] = found
-        self.n_effective_ = effective_number(self.weights_)
+        self.n_effective_ = kernels.effective_number(self.weights_)
         return self
 
     def _weighted_estimators(self):

@@ -9,15 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from vicinal._base import Progress, TrainingData, draw_seeds, fit_weighted, takes_weights
-from vicinal._kernels.ensemble._boosting import (
-    LeastSquaresRefit,
-    best_constant,
-    corrective_coefficients,
-    deviation,
-    l1_path,
-    largest_useful_penalty,
-    step_length,
-)
+from vicinal._kernels.ensemble import _boosting as kernels
 from vicinal.ensemble._learners import fresh_learner, usable_weights
 
 _N_PENALTIES = 30
@@ -130,7 +122,7 @@ class Rounds:
         self.held: Any = held
         self.y, self.weight = data.y, data.weights
         self.learner_weight = usable_weights(settings.estimator, self.weight, settings.owner)
-        start = best_constant(self.loss, self.y, self.weight)
+        start = kernels.best_constant(self.loss, self.y, self.weight)
         self.intercept = np.atleast_1d(np.asarray(start, dtype=float))
         self.n_scores = len(self.intercept)
         self.score = np.tile(self.intercept, (len(data), 1))
@@ -151,7 +143,7 @@ class Rounds:
         if is_corrective:
             self.stages, self.theta, self.refit = [], self.intercept.copy(), None
             if getattr(self.loss, "is_quadratic", False):
-                self.refit = LeastSquaresRefit(self.y, self.weight, columns)
+                self.refit = kernels.LeastSquaresRefit(self.y, self.weight, columns)
         if held is not None:
             self.held_score = np.tile(self.intercept, (len(held), 1))
             self.held_outputs: list[np.ndarray] = []
@@ -248,11 +240,13 @@ class Rounds:
         if self.settings.coefficients == "line_search":
             # All rows, also those outside the subsample, so that the step does not overfit.
             direction = self._flat(output)
-            length = step_length(self.loss, self.y, self.weight, self._flat(self.score), direction)
+            length = kernels.step_length(
+                self.loss, self.y, self.weight, self._flat(self.score), direction
+            )
         if length == 0.0 or not np.any(output):
             return False
         if self.Phi is not None:
-            scale = deviation(output, self.weight)
+            scale = kernels.deviation(output, self.weight)
             scale = scale if scale > 1e-12 else 1.0
             self.Phi[:, self.n_scores + len(self.groups)] = output.ravel(order="F") / scale
             self.scale = np.append(self.scale, scale)
@@ -278,7 +272,9 @@ class Rounds:
             self.refit.add(Phi)
             target = self.refit.solve(ridge)
         else:
-            target = corrective_coefficients(self.loss, self.y, self.weight, Phi, start, ridge)
+            target = kernels.corrective_coefficients(
+                self.loss, self.y, self.weight, Phi, start, ridge
+            )
         self.theta = start + self.settings.learning_rate * (target - start)
         self.score = (Phi @ self.theta).reshape((len(self.y), -1), order="F")
         self.intercept = self.theta[: self.n_scores]
@@ -315,7 +311,7 @@ class Rounds:
             self.coef = self.coef[:last]
         else:
             self.stages = self.stages[:last]
-            start = np.atleast_1d(best_constant(self.loss, self.y, self.weight))
+            start = np.atleast_1d(kernels.best_constant(self.loss, self.y, self.weight))
             self.intercept, self.coef = self.stages[-1] if last else (start, np.empty(0))
 
     def refit_l1(self, seed: int) -> None:
@@ -323,22 +319,24 @@ class Rounds:
         n, K = len(self.y), self.n_scores
         Phi = self.Phi[:, : K + len(self.groups)]
         start = np.zeros(Phi.shape[1])
-        start[:K] = best_constant(self.loss, self.y, self.weight)
-        top = largest_useful_penalty(self.loss, self.y, self.weight, Phi, K, start)
+        start[:K] = kernels.best_constant(self.loss, self.y, self.weight)
+        top = kernels.largest_useful_penalty(self.loss, self.y, self.weight, Phi, K, start)
         penalties = top * np.logspace(0, -4, _N_PENALTIES)
         held = np.zeros(_N_PENALTIES)
         folds = KFold(min(_N_FOLDS, n), shuffle=True, random_state=seed)
         for train, test in folds.split(self.y):
             inner = (np.arange(K)[:, None] * n + train).ravel()
             outer = (np.arange(K)[:, None] * n + test).ravel()
-            path = l1_path(
+            path = kernels.l1_path(
                 self.loss, self.y[train], self.weight[train], Phi[inner], K, penalties, start
             )
             for p, theta in enumerate(path):
                 score = (Phi[outer] @ theta).reshape((len(test), K), order="F")
                 held[p] += self.weight[test] @ self.loss.value(self.y[test], self._flat(score))
         best = int(np.argmin(held))
-        theta = l1_path(self.loss, self.y, self.weight, Phi, K, penalties[: best + 1], start)[-1]
+        theta = kernels.l1_path(
+            self.loss, self.y, self.weight, Phi, K, penalties[: best + 1], start
+        )[-1]
         kept = np.flatnonzero(theta[K:])
         self.intercept = theta[:K]
         self.coef = theta[K:][kept] / self.scale[kept]

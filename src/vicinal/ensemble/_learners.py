@@ -1,22 +1,13 @@
 """Base learners of ensembles: weights, seeds, class probabilities, bootstrap samples."""
 
 import numpy as np
-from sklearn.base import clone
 
-from vicinal._base import draw_seeds, finite_predictions, takes_weights
+from vicinal._base import finite_predictions, seeded_clone, takes_weights
 
 
 def fresh_learner(learner, rng):
     """Clone a learner and give every random part of it a seed of its own."""
-    copy = clone(learner)
-    names = [
-        name
-        for name in sorted(copy.get_params(deep=True))
-        if name == "random_state" or name.endswith("__random_state")
-    ]
-    if names:
-        copy.set_params(**dict(zip(names, draw_seeds(rng, len(names)), strict=True)))
-    return copy
+    return seeded_clone(learner, rng, only_unset=False)
 
 
 def usable_weights(learner, weight, owner):

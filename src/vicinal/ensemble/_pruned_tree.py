@@ -24,13 +24,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, path_section
-from vicinal._kernels.ensemble._pruning import (
-    choose_penalty,
-    leaf_counts,
-    path_losses,
-    penalty_grid,
-    pruning_path,
-)
+from vicinal._kernels.ensemble import _pruning as kernels
 from vicinal.ensemble._learners import fold_count
 
 # Power of the residual in the loss of each criterion; classifiers count errors.
@@ -46,7 +40,9 @@ def _fold_losses(tree: Any, data: TrainingData, train, test, grid: np.ndarray) -
     node_values = tree.classes_[values.argmax(axis=1)] if is_classifier(tree) else values[:, 0]
     rows = tree.apply(outside.X), outside.y, outside.weights
     power = _POWERS.get(tree.criterion, 0)
-    return path_losses(pruning_path(tree.tree_), node_values, grid, rows, power=power)
+    return kernels.path_losses(
+        kernels.pruning_path(tree.tree_), node_values, grid, rows, power=power
+    )
 
 
 def _folds(model: Any, data: TrainingData) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -126,23 +122,30 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def _fit_pruned(self, tree: Any, data: TrainingData):
+    def _fit_pruned(self, kind: type, data: TrainingData):
         """Grow the tree, cross-validate its pruning path, and fit it at the chosen penalty."""
+        tree = kind(
+            criterion=self.criterion,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=draw_seeds(self.random_state, 1)[0],
+        )
         grown = clone(tree).fit(data.X, data.y, sample_weight=data.weights)
-        path = pruning_path(grown.tree_)
-        grid = penalty_grid(path.alphas)
+        path = kernels.pruning_path(grown.tree_)
+        grid = kernels.penalty_grid(path.alphas)
         folds = _folds(self, data)
         tasks = [(tree, data, train, test, grid) for train, test in folds]
         losses = np.array(parallel_map(_fold_losses, tasks, n_jobs=self.n_jobs))
         size = np.array([data.weights[test].sum() for _, test in folds])
         self.alphas_ = grid
-        self.n_leaves_ = leaf_counts(path, grid)
+        self.n_leaves_ = kernels.leaf_counts(path, grid)
         self.cv_error_ = losses.sum(axis=0) / size.sum()
         self.cv_error_se_ = np.full(len(grid), np.nan)
         if len(folds) > 1:
             deviation = (losses / size[:, None]).std(axis=0, ddof=1)
             self.cv_error_se_ = deviation / np.sqrt(len(folds))
-        self.ccp_alpha_ = float(grid[choose_penalty(self.cv_error_, self.cv_error_se_, self.rule)])
+        self.ccp_alpha_ = float(
+            grid[kernels.choose_penalty(self.cv_error_, self.cv_error_se_, self.rule)]
+        )
         tree.set_params(ccp_alpha=self.ccp_alpha_)
         self.tree_ = tree.fit(data.X, data.labels, sample_weight=data.weights)
         self.feature_importances_ = tree.feature_importances_
@@ -255,12 +258,8 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
         data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
         self.classes_ = data.classes
         factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
-        tree = DecisionTreeClassifier(
-            criterion=self.criterion,
-            min_samples_leaf=self.min_samples_leaf,
-            random_state=draw_seeds(self.random_state, 1)[0],
-        )
-        return self._fit_pruned(tree, replace(data, sample_weight=data.weights * factors[data.y]))
+        data = replace(data, sample_weight=data.weights * factors[data.y])
+        return self._fit_pruned(DecisionTreeClassifier, data)
 
     def predict_proba(self, X):
         """Class frequencies in the leaf of each query."""
@@ -335,12 +334,7 @@ class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
             Weights of the rows, also in the errors.
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
-        tree = DecisionTreeRegressor(
-            criterion=self.criterion,
-            min_samples_leaf=self.min_samples_leaf,
-            random_state=draw_seeds(self.random_state, 1)[0],
-        )
-        return self._fit_pruned(tree, data)
+        return self._fit_pruned(DecisionTreeRegressor, data)
 
     def predict(self, X):
         """Predict the mean (or median) of the leaf."""

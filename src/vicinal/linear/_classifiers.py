@@ -21,16 +21,8 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, linear_sections
-from vicinal._kernels.linear._covariance import (
-    add_statistics,
-    class_means,
-    lda_coefficients,
-    lda_statistics,
-    ledoit_wolf_shrinkage,
-    statistics_means,
-    within_covariance,
-)
-from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
+from vicinal._kernels.linear import _covariance as kernels
+from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale, margins_of
 
 
 @documented
@@ -211,10 +203,10 @@ class WeightedLDA(_LinearScores):
         data = training_data(self, X, y, sample_weight, task="classification")
         self.classes_ = data.classes
         rows = data.X, data.y, data.sample_weight
-        shifts = class_means(*rows, len(data.classes))
-        statistics = lda_statistics(*rows, len(data.classes), shifts=shifts)
+        shifts = kernels.class_means(*rows, len(data.classes))
+        statistics = kernels.lda_statistics(*rows, len(data.classes), shifts=shifts)
         if self.shrinkage == "auto":
-            shrinkage = ledoit_wolf_shrinkage(*rows, statistics)
+            shrinkage = kernels.ledoit_wolf_shrinkage(*rows, statistics)
         else:
             shrinkage = float(self.shrinkage or 0.0)
         return self._solve(statistics, shrinkage, data.X.dtype)
@@ -241,21 +233,21 @@ class WeightedLDA(_LinearScores):
             )
         rows = data.X, _codes_of(data.y, self.classes_), data.sample_weight
         n_classes = len(self.classes_)
-        shifts = class_means(*rows, n_classes) if first else self.statistics_.shifts
-        statistics = lda_statistics(*rows, n_classes, shifts=shifts)
+        shifts = kernels.class_means(*rows, n_classes) if first else self.statistics_.shifts
+        statistics = kernels.lda_statistics(*rows, n_classes, shifts=shifts)
         if not first:
-            statistics = add_statistics(self.statistics_, statistics)
+            statistics = kernels.add_statistics(self.statistics_, statistics)
         return self._solve(statistics, float(self.shrinkage or 0.0), data.X.dtype)
 
     def _solve(self, statistics, shrinkage, dtype):
         """Store the coefficients that follow from the statistics."""
         priors = _check_priors(self.priors, len(self.classes_))
-        coef, intercept = lda_coefficients(statistics, shrinkage, priors)
+        coef, intercept = kernels.lda_coefficients(statistics, shrinkage, priors)
         self.statistics_ = statistics
         self.shrinkage_ = shrinkage
         self.priors_ = statistics.weights / statistics.weights.sum() if priors is None else priors
-        self.means_ = statistics_means(statistics)
-        self.covariance_ = within_covariance(statistics)
+        self.means_ = kernels.statistics_means(statistics)
+        self.covariance_ = kernels.within_covariance(statistics)
         self._store_scores(coef, intercept, dtype)
         return self
 
@@ -421,12 +413,8 @@ class AveragedPerceptron(_LinearScores):
 
 def _margins(X, codes, fitted):
     """Return the score of the true class minus the best other score, for each training row."""
-    n_classes = len(fitted.intercept)
     margins = np.empty(X.shape[0])
-    for span in row_blocks(X.shape[0], 16 * n_classes):
+    for span in row_blocks(X.shape[0], 16 * len(fitted.intercept)):
         scores = X[span] @ fitted.coef.T + fitted.intercept
-        index = np.arange(len(scores))
-        own = scores[index, codes[span]]
-        scores[index, codes[span]] = -np.inf
-        margins[span] = own - scores.max(axis=1)
+        margins[span] = margins_of(scores, codes[span])
     return margins

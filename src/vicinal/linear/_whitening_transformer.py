@@ -8,13 +8,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._base import atomic_fit, documented, query_rows, saved, training_data
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
-from vicinal._kernels.linear._covariance import (
-    WHITENINGS,
-    class_means,
-    lda_statistics,
-    refine_whitening,
-    within_covariance,
-)
+from vicinal._kernels.linear import _covariance as kernels
 
 
 @saved(mean_="p", whitening_="p k", unwhitening_="k p")
@@ -101,7 +95,7 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints = {
-        "method": [StrOptions(set(WHITENINGS))],
+        "method": [StrOptions(set(kernels.WHITENINGS))],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
@@ -129,9 +123,11 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
             )
         shrunk = (1.0 - self.shrinkage) * covariance
         shrunk[np.diag_indices(len(shrunk))] += self.shrinkage * np.trace(covariance) / len(shrunk)
-        whitening = WHITENINGS[self.method](shrunk, self.tol)
+        whitening = kernels.WHITENINGS[self.method](shrunk, self.tol)
         if self.shrinkage == 0:
-            whitening = refine_whitening(whitening, data.X, mean, data.sample_weight, self.method)
+            whitening = kernels.refine_whitening(
+                whitening, data.X, mean, data.sample_weight, self.method
+            )
         dtype = data.X.dtype
         self.mean_ = mean.astype(dtype)
         self.covariance_ = covariance
@@ -202,9 +198,9 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
 def _mean_and_covariance(X, weights):
     """Return mean and covariance, summed about the mean so that a far origin costs no digits."""
     one_class = np.zeros(len(X), dtype=np.intp)
-    mean = class_means(X, one_class, weights, 1)
-    statistics = lda_statistics(X, one_class, weights, 1, shifts=mean)
-    covariance = within_covariance(statistics)
+    mean = kernels.class_means(X, one_class, weights, 1)
+    statistics = kernels.lda_statistics(X, one_class, weights, 1, shifts=mean)
+    covariance = kernels.within_covariance(statistics)
     # The variance that rounding leaves to a constant column.
     noise = (4 * np.finfo(float).eps * np.abs(mean[0])) ** 2
     constant = np.diag(covariance) <= noise

@@ -7,17 +7,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from vicinal._base import Progress, row_blocks
+from vicinal._kernels.cascade._hard import quantile_row
 from vicinal._kernels.local._batched import gradient_rows
-from vicinal._kernels.metric._kernel_ridge import (
-    KernelRidge,
-    gradient_directions,
-    gradient_map,
-    kernel_ridge,
-    kernel_values,
-    map_rows,
-    map_slopes,
-    ridge_slopes,
-)
+from vicinal._kernels.metric import _kernel_ridge as kernels
 
 # Scales tried, in units of the root of the mean squared distance between two rows.
 _SCALES = 2.0 ** np.arange(-3, 4)
@@ -95,23 +87,26 @@ class _Candidates:
     def __init__(self, settings: GradientSettings, data: GradientRows, components, scales):
         self._kernel, self._alphas = settings.kernel, settings.alphas
         self._data, self._scales = data, scales
-        mapped = map_rows(data.Z, components)
+        mapped = kernels.map_rows(data.Z, components)
         mean = data.weights @ mapped / data.weights.sum()
         spread = 2.0 * data.weights @ ((mapped - mean) ** 2).sum(axis=1) / data.weights.sum()
         self._components = components * (1.0 / np.sqrt(spread) if spread > 0.0 else 1.0)
-        self._mapped = map_rows(data.Z, self._components)
+        self._mapped = kernels.map_rows(data.Z, self._components)
         self._distances = cdist(self._mapped, self._mapped)
         self._values: tuple[int, np.ndarray] | None = None
-        self._ridges: dict[tuple[int, int], KernelRidge] = {}
+        self._ridges: dict[tuple[int, int], kernels.KernelRidge] = {}
 
     def error(self, position) -> float:
         """Return the leave-one-out error of a scale and a penalty."""
         if position not in self._ridges:
             i, j = position
             if self._values is None or self._values[0] != i:
-                self._values = i, kernel_values(self._distances, self._scales[i], self._kernel)
+                self._values = (
+                    i,
+                    kernels.kernel_values(self._distances, self._scales[i], self._kernel),
+                )
             data = self._data
-            self._ridges[position] = kernel_ridge(
+            self._ridges[position] = kernels.kernel_ridge(
                 self._values[1], data.Y, data.weights, data.copies, self._alphas[j]
             )
         return self._ridges[position].error
@@ -139,12 +134,16 @@ class _Candidates:
     def round(self, position) -> dict:
         """Return the ridge of a position and its gradients for the next round."""
         ridge, bandwidth = self._ridges[position], float(self._scales[position[0]])
-        slopes = ridge_slopes(self._mapped, self._mapped, ridge.dual_coef, bandwidth, self._kernel)
+        slopes = kernels.ridge_slopes(
+            self._mapped, self._mapped, ridge.dual_coef, bandwidth, self._kernel
+        )
         return {
             "components": self._components,
             "bandwidth": bandwidth,
             "alpha": float(self._alphas[position[1]]),
-            "gradients": gradient_rows(map_slopes(slopes, self._components), self._data.weights),
+            "gradients": gradient_rows(
+                kernels.map_slopes(slopes, self._components), self._data.weights
+            ),
             "error": ridge.error,
             "ridge": ridge,
         }
@@ -185,7 +184,7 @@ def learn_metric(data: GradientRows, settings: GradientSettings, rng, n_rounds: 
 
         def more_rounds(found, n, metric, scales):
             for _ in range(n):
-                components = gradient_map(found["gradients"], diagonal=metric == "diagonal")
+                components = kernels.gradient_map(found["gradients"], diagonal=metric == "diagonal")
                 found = fit(components, scales, found, metrics[metric])
             return found
 
@@ -227,18 +226,18 @@ def _finish(data: GradientRows, found: dict, settings: GradientSettings) -> dict
     """Choose scale and penalty by more rows, and let the metric follow once."""
     rounds = [_fit_round(data, settings, found["components"], _SCALES, found)]
     if settings.n_rounds:  # without rounds the columns stay as they are
-        own = gradient_map(rounds[0]["gradients"], diagonal=found["components"].ndim == 1)
+        own = kernels.gradient_map(rounds[0]["gradients"], diagonal=found["components"].ndim == 1)
         rounds.append(_fit_round(data, settings, own, _SCALES, rounds[0]))
     return min(rounds, key=_error)
 
 
 def _ridge(
     data: GradientRows, found: dict, kernel: str, n_left_out: int | None = None
-) -> KernelRidge:
+) -> kernels.KernelRidge:
     """Solve the ridge of a metric, scale and penalty that were found."""
-    mapped = map_rows(data.Z, found["components"])
-    K = kernel_values(cdist(mapped, mapped), found["bandwidth"], kernel)
-    return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
+    mapped = kernels.map_rows(data.Z, found["components"])
+    K = kernels.kernel_values(cdist(mapped, mapped), found["bandwidth"], kernel)
+    return kernels.kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
 
 
 def predict_fold(
@@ -250,9 +249,9 @@ def predict_fold(
     ridge = found["ridge"]
     if len(some) < len(data):
         ridge = _ridge(data, found, settings.kernel, n_left_out=1)
-    mapped = map_rows(data.Z, found["components"])
-    distances = cdist(map_rows(Z, found["components"]), mapped)
-    K = kernel_values(distances, found["bandwidth"], settings.kernel)
+    mapped = kernels.map_rows(data.Z, found["components"])
+    distances = cdist(kernels.map_rows(Z, found["components"]), mapped)
+    K = kernels.kernel_values(distances, found["bandwidth"], settings.kernel)
     return K @ ridge.dual_coef + ridge.intercept
 
 
@@ -293,8 +292,8 @@ class Tree(NamedTuple):
         """Add the predictions of a block for some rows, by its share."""
         for part in row_blocks(len(rows), 24 * len(block["rows"])):
             some = rows[part]
-            distances = cdist(map_rows(Z[some], block["components"]), block["mapped"])
-            K = kernel_values(distances, block["bandwidth"], self.kernel)
+            distances = cdist(kernels.map_rows(Z[some], block["components"]), block["mapped"])
+            K = kernels.kernel_values(distances, block["bandwidth"], self.kernel)
             out[some] += share[some, None] * (K @ block["dual_coef"] + block["intercept"])
 
     def slopes(self, Z: np.ndarray) -> np.ndarray:
@@ -304,14 +303,16 @@ class Tree(NamedTuple):
             queries = np.flatnonzero(share)
             for part in row_blocks(len(queries), 8 * len(block["rows"]) * (3 + Z.shape[1])):
                 some = queries[part]
-                slopes = ridge_slopes(
-                    map_rows(Z[some], block["components"]),
+                slopes = kernels.ridge_slopes(
+                    kernels.map_rows(Z[some], block["components"]),
                     block["mapped"],
                     block["dual_coef"],
                     block["bandwidth"],
                     self.kernel,
                 )
-                out[some] += share[some, None, None] * map_slopes(slopes, block["components"])
+                out[some] += share[some, None, None] * kernels.map_slopes(
+                    slopes, block["components"]
+                )
         return out
 
     def left_out(self, Z: np.ndarray) -> np.ndarray:
@@ -364,7 +365,7 @@ def _fit_block(
         **found,
         "rows": rows,
         "gradients": gradients,
-        "mapped": map_rows(data.Z, found["components"]),
+        "mapped": kernels.map_rows(data.Z, found["components"]),
         "dual_coef": ridge.dual_coef,
         "intercept": ridge.intercept,
         "left_out": ridge.left_out,
@@ -374,10 +375,11 @@ def _fit_block(
 def _split(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> tuple | None:
     """Split at the median along the direction in which the prediction changes most."""
     gradients = learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, 1)["gradients"]
-    direction = gradient_directions(gradients)[1][:, -1]
+    direction = kernels.gradient_directions(gradients)[1][:, -1]
     along = data.Z @ direction
-    threshold = _weighted_quantile(along, data.weights, 0.5)
-    width = _weighted_quantile(np.abs(along - threshold), data.weights, 2 * _OVERLAP)
+    threshold = float(along[quantile_row(along, data.weights, 0.5)])
+    apart = np.abs(along - threshold)
+    width = float(apart[quantile_row(apart, data.weights, 2 * _OVERLAP)])
     split = {"direction": direction, "threshold": threshold, "width": width}
     share = _right_share(along, split)
     left, right = rows[share < 1.0], rows[share > 0.0]
@@ -396,12 +398,6 @@ def _nearest(values, value) -> int:
 
 def _sample(rows, size, rng) -> np.ndarray:
     return rows if len(rows) <= size else rng.choice(rows, size, replace=False)
-
-
-def _weighted_quantile(values, weights, level) -> float:
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(mass, level * mass[-1])])
 
 
 def _right_share(along, split) -> np.ndarray:

@@ -40,15 +40,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._covariance import normal_score_knots, score_slopes
-from vicinal._kernels.metric._embedding_net import (
-    EPSILON,
-    Nets,
-    backward,
-    distances,
-    forward,
-    shares,
-    vote_gradient,
-)
+from vicinal._kernels.metric import _embedding_net as kernels
 from vicinal.metric._explain import neighbor_sections
 from vicinal.metric._training import (
     N_FREQUENCIES,
@@ -288,13 +280,13 @@ class _NeuralNeighbors(
         out = np.clip(out, -self._score_limit, self._score_limit)
         return namespace(X).asarray(out, dtype=dtype, device=device_of(X))
 
-    def _net(self, e: int, like) -> Nets:
+    def _net(self, e: int, like) -> kernels.Nets:
         """Return one net in the library and precision of ``like``."""
         xp, net = namespace(like), self.nets_[e]
         where = {"dtype": like.dtype, "device": device_of(like)}
         parts = (net["parameters"][None], net["statistics"][None])
         shape = net_shape(self, len(self.knots_), net["periodic"])
-        return Nets(shape, *(xp.asarray(part, **where) for part in parts))
+        return kernels.Nets(shape, *(xp.asarray(part, **where) for part in parts))
 
     def _embedded(self, scores) -> list:
         """Return the coordinates of rows in every net."""
@@ -318,7 +310,7 @@ class _NeuralNeighbors(
         net = self._net(e, np.zeros((1, 1)))
         arrays = {name: part[0] for name, part in {**net.P, **net.S}.items()}
         for layer in ("1", "2"):
-            arrays["inverse" + layer] = 1.0 / np.sqrt(arrays.pop("var" + layer) + EPSILON)
+            arrays["inverse" + layer] = 1.0 / np.sqrt(arrays.pop("var" + layer) + kernels.EPSILON)
         return arrays
 
     # --- predictions --------------------------------------------------------------------------
@@ -336,8 +328,8 @@ class _NeuralNeighbors(
         """Return the weight of every neighbour for a block of queries, mean over networks."""
         total = 0.0
         for coordinates, voters in zip(embedded, self.embedding_, strict=True):
-            D = distances(coordinates[None, block, :], voters[None])
-            total = total + shares(D, self.voter_log_weights_[None])[0, ...]
+            D = kernels.distances(coordinates[None, block, :], voters[None])
+            total = total + kernels.shares(D, self.voter_log_weights_[None])[0, ...]
         return total / self.n_estimators
 
     def _mean_votes(self, scores):
@@ -369,15 +361,15 @@ class _NeuralNeighbors(
         for e in range(self.n_estimators):
             net = self._net(e, scores)
             for block in self._blocks(scores.shape[0], 6):
-                Q, cache = forward(net.P, net.S, scores[None, block, :], training=False)
-                D = distances(Q, V[e][None])
-                S = shares(D, self.voter_log_weights_[None])
+                Q, cache = kernels.forward(net.P, net.S, scores[None, block, :], training=False)
+                D = kernels.distances(Q, V[e][None])
+                S = kernels.shares(D, self.voter_log_weights_[None])
                 p = xp.matmul(S, Y)
                 for c in range(n_outputs):
                     d_p = xp.zeros_like(p)
                     d_p[:, :, c] = 1.0
-                    d_q, _ = vote_gradient(Q, V[e][None], Y, S, D, p, d_p)
-                    d_x = backward(net.P, dict(cache), d_q, None, training=False)
+                    d_q, _ = kernels.vote_gradient(Q, V[e][None], Y, S, D, p, d_p)
+                    d_x = kernels.backward(net.P, dict(cache), d_q, None, training=False)
                     out[block, c, :] += d_x[0, ...] / self.n_estimators
         return out * stretch[:, None, :]
 

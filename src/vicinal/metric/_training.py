@@ -21,15 +21,7 @@ from vicinal._base import (
     row_blocks,
     thread_map,
 )
-from vicinal._kernels.metric._embedding_net import (
-    Nets,
-    NetShape,
-    epoch_windows,
-    held_out_loss,
-    initial_net,
-    training_step,
-    zero_moments,
-)
+from vicinal._kernels.metric import _embedding_net as kernels
 
 N_FREQUENCIES, N_PER_FEATURE = 8, 12
 # Every network has periodic features from this number of rows, every second one below.
@@ -86,7 +78,7 @@ class NetSettings:
     """Parameters of a model, resolved for a number of rows."""
 
     name: str  # of the model's class
-    shapes: list[NetShape]  # of every net
+    shapes: list[kernels.NetShape]  # of every net
     seeds: list[int]
     plan: TrainingPlan
     side_by_side: bool  # train networks of one shape at once, as memory allows
@@ -119,10 +111,12 @@ def resolve(model: Any, n_rows: int, n_features: int, *, on_host: bool) -> NetSe
     )
 
 
-def net_shape(model: Any, n_features: int, periodic: bool) -> NetShape:
+def net_shape(model: Any, n_features: int, periodic: bool) -> kernels.NetShape:
     """Return the shape of a net with or without periodic features."""
     n_frequencies = N_FREQUENCIES if periodic else 0
-    return NetShape(n_features, n_frequencies, N_PER_FEATURE, model.n_hidden, model.n_components)
+    return kernels.NetShape(
+        n_features, n_frequencies, N_PER_FEATURE, model.n_hidden, model.n_components
+    )
 
 
 def training_plan(model: Any, n: int) -> TrainingPlan:
@@ -223,7 +217,7 @@ def train_nets(
     X: Any,
     Y: Any,
     weights: Any,
-    shape: NetShape,
+    shape: kernels.NetShape,
     plan: TrainingPlan,
     seeds: list[int],
     *,
@@ -268,20 +262,31 @@ class _Training:
     """
 
     def __init__(
-        self, X, Y, weights, shape: NetShape, plan: TrainingPlan, seeds, pools, *, classes: bool
+        self,
+        X,
+        Y,
+        weights,
+        shape: kernels.NetShape,
+        plan: TrainingPlan,
+        seeds,
+        pools,
+        *,
+        classes: bool,
     ):
         self._X, self._plan = X, plan
         self._rngs = [np.random.default_rng(seed) for seed in seeds]
         orders = [rng.permutation(pool) for rng, pool in zip(self._rngs, pools, strict=True)]
-        starts = [initial_net(shape, _FREQUENCY_SCALE, rng) for rng in self._rngs]
+        starts = [kernels.initial_net(shape, _FREQUENCY_SCALE, rng) for rng in self._rngs]
         self._rows = [order[plan.n_held_out :] for order in orders]
         n_rows = min(map(len, self._rows))
         n_steps = max(_MIN_STEPS, round(n_rows / plan.batch_size))
         self._at_once = at_once = min(n_steps, _STEPS_AT_ONCE)
         self._n_parts = -(-n_steps // at_once)
         parts = zip(*starts, strict=True)
-        self.nets = nets = Nets(shape, *(self._put(np.concatenate(p), X.dtype) for p in parts))
-        moments = zero_moments(nets)
+        self.nets = nets = kernels.Nets(
+            shape, *(self._put(np.concatenate(p), X.dtype) for p in parts)
+        )
+        moments = kernels.zero_moments(nets)
         queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
         n_voters = min(n_rows, _HELD_OUT_VOTERS)
         voters = self._put(np.stack([rows[:n_voters] for rows in self._rows]))
@@ -294,7 +299,7 @@ class _Training:
         # garbage collector, which must not free them while another one is recorded.
         def steps():
             for t in range(at_once):
-                loss[...] += training_step(
+                loss[...] += kernels.training_step(
                     nets,
                     moments,
                     X,
@@ -308,7 +313,7 @@ class _Training:
                 )
 
         def check():
-            return held_out_loss(nets, X, Y, weights, queries, voters, classes=classes)
+            return kernels.held_out_loss(nets, X, Y, weights, queries, voters, classes=classes)
 
         state = [nets.flat, nets.statistics, moments.gradient, moments.first, moments.second, loss]
         self._steps, self.held_out_loss = captured(steps, state), captured(check, state)
@@ -321,7 +326,7 @@ class _Training:
         """Windows of the next steps of all nets: (n_steps, n_nets, n_window)."""
         size = self._plan.batch_size, self._plan.n_window, n_steps
         pairs = zip(self._rngs, self._rows, strict=True)
-        return np.stack([epoch_windows(rng, rows, *size) for rng, rows in pairs], axis=1)
+        return np.stack([kernels.epoch_windows(rng, rows, *size) for rng, rows in pairs], axis=1)
 
     def epoch(self, epoch: int, n_cuts: np.ndarray) -> np.ndarray:
         """Run one epoch; return the mean loss of every network."""
@@ -340,7 +345,7 @@ class _Training:
 class _Best:
     """Best state of every network, and early stopping with restarts at a lower rate."""
 
-    def __init__(self, nets: Nets) -> None:
+    def __init__(self, nets: kernels.Nets) -> None:
         xp, n_nets = namespace(nets.flat), nets.flat.shape[0]
         self.parameters = xp.asarray(nets.flat, copy=True)
         self.statistics = xp.asarray(nets.statistics, copy=True)
@@ -350,7 +355,7 @@ class _Best:
         self.n_cuts = np.zeros(n_nets, dtype=int)
         self.stopped = np.zeros(n_nets, dtype=bool)
 
-    def look(self, nets: Nets, losses: np.ndarray, plan: TrainingPlan) -> None:
+    def look(self, nets: kernels.Nets, losses: np.ndarray, plan: TrainingPlan) -> None:
         """Compare the state after an epoch with the best one."""
         better = ~self.stopped & (losses < self.losses)
         self.losses[better] = losses[better]

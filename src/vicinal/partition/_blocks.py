@@ -33,17 +33,7 @@ from vicinal._base import (
     scaler_of,
     survey,
 )
-from vicinal._kernels.cascade._hard import (
-    LLOYD_STEPS,
-    assign_classes,
-    chain_loss,
-    first_centers,
-    gate_costs,
-    hyperplane_gates,
-    linear_errors,
-    nearest_center,
-    route,
-)
+from vicinal._kernels.cascade import _hard as kernels
 from vicinal._kernels.linear._covariance import LDAStatistics, lda_statistics
 from vicinal._kernels.linear._regression import Steps, logistic_steps, logistic_sums
 from vicinal.linear import WeightedLDA
@@ -203,7 +193,7 @@ class BlockTable:
     def losses(self, X, target, models: list) -> np.ndarray:
         """Return the loss of every model on every row, (n_models, n_rows)."""
         if self.classes is not None:
-            return linear_errors(X, *stacked_regions(models), target)
+            return kernels.linear_errors(X, *stacked_regions(models), target)
         coefs, intercepts = stacked_regions(models)
         return (target - (coefs @ X.T + intercepts[:, None])) ** 2
 
@@ -219,9 +209,9 @@ class FirstRegions:
 
     def assign(self, X, codes, start: int, n_regions: int) -> np.ndarray:
         if self.centers is not None:
-            return nearest_center(X, self.centers)
+            return kernels.nearest_center(X, self.centers)
         if self.gates is not None:
-            return route(_decisions(X, self.gates), len(X))
+            return kernels.route(_decisions(X, self.gates), len(X))
         if self.by_class is not None:
             return self.by_class[codes]
         return (row_uniforms(self.seed, start, len(X)) * n_regions).astype(np.int64)
@@ -243,7 +233,7 @@ class Chain:
     def region(self, X, target, start: int) -> np.ndarray:
         if self.routes is None:
             return self.first.assign(X, target, start, self.n_regions)
-        return route(_decisions(X, self.routes), len(X))
+        return kernels.route(_decisions(X, self.routes), len(X))
 
 
 def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -422,7 +412,7 @@ def _sum_one(start, X, target, weight, table, chain, with_sums) -> RegionSums:
     rows_of = [np.flatnonzero(region == k) for k in range(chain.n_regions)]
     loss, digest = 0.0, b""
     if chain.models:
-        own = chain_loss(table.losses(X, target, chain.models), region)
+        own = kernels.chain_loss(table.losses(X, target, chain.models), region)
         loss = float(weight @ own)
         digest = blake2b(region.tobytes() + own.tobytes(), digest_size=16).digest()
     sums = None
@@ -461,7 +451,7 @@ def _gate_rows(chain: Chain, table: BlockTable, k: Any, X, target, weight, start
     later = losses[-1]
     for own, decided in zip(losses[-2:0:-1], passed[::-1], strict=True):
         later = np.where(decided, later, own)
-    return gate_costs(losses[0], later, region >= k, weight)
+    return kernels.gate_costs(losses[0], later, region >= k, weight)
 
 
 def _sum_gate(block: TrainingData, table: BlockTable, chains: list[Chain], k: int) -> list:
@@ -583,20 +573,24 @@ def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
         return [FirstRegions(seed=seed) for seed in seeds]
     if init == "classes":
         codes = np.arange(len(table.classes))
-        return [FirstRegions(by_class=assign_classes(codes, n_regions, state)) for state in states]
+        return [
+            FirstRegions(by_class=kernels.assign_classes(codes, n_regions, state))
+            for state in states
+        ]
     sampled = sample_rows(blocks, found, SAMPLE_ROWS, draw_seeds(rng, 1)[0])
     X, _, weight = table.rows(sampled)
     if init == "hyperplane":
         return [
-            FirstRegions(gates=hyperplane_gates(X, weight, n_regions, state)) for state in states
+            FirstRegions(gates=kernels.hyperplane_gates(X, weight, n_regions, state))
+            for state in states
         ]
-    centers = [first_centers(X, weight, n_regions, state) for state in states]
+    centers = [kernels.first_centers(X, weight, n_regions, state) for state in states]
     return [FirstRegions(centers=c) for c in _lloyd(centers, blocks, table)]
 
 
 def _lloyd(centers: list, blocks: Blocks, table: BlockTable) -> list:
     """Run k-means for all starts together; the centre of an empty cluster does not move."""
-    for _ in range(LLOYD_STEPS):
+    for _ in range(kernels.LLOYD_STEPS):
         sums = blocks.total(_sum_centers, table, centers, combine=add_starts)
         moved = [
             np.where(mass[:, None] > 0, total / np.where(mass > 0, mass, 1.0)[:, None], old)
@@ -613,7 +607,7 @@ def _sum_centers(block: TrainingData, table: BlockTable, centers: list) -> list:
     X, _, weight = table.rows(block)
     found = []
     for own in centers:
-        region = nearest_center(X, own)
+        region = kernels.nearest_center(X, own)
         mass, total = np.zeros(len(own)), np.zeros(own.shape)
         for k in range(len(own)):
             rows = np.flatnonzero(region == k)

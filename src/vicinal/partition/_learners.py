@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from vicinal._base import TrainingData, draw_seeds, fit_weighted, take_rows, takes_weights
 from vicinal._kernels.cascade._hard import any_linear_errors, linear_errors, weighted_ridge
 from vicinal._kernels.linear._covariance import lda_statistics
-from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
+from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale, margins_of
 from vicinal._kernels.linear._regression import fit_logistic
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition.stages import (
@@ -206,7 +206,7 @@ class PerceptronLearner(LinearLearner):
         for k, model in enumerate(models):
             rows = np.flatnonzero(region == k)
             if len(rows):
-                margins = training_margins(model, data.X[rows], data.y[rows])
+                margins = margins_of(model.decision_function(data.X[rows]), data.y[rows])
                 # A row may have moved in after the fit, with a class unknown to the model.
                 known = np.isfinite(margins)
                 if known.any():
@@ -266,16 +266,6 @@ def _start(previous: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] 
     if previous is None or not np.isfinite(previous.intercept_[present]).all():
         return None
     return previous.coef_[present], previous.intercept_[present]
-
-
-def training_margins(model: LinearRegionClassifier, X: Any, codes: np.ndarray) -> np.ndarray:
-    """Return the score of the true class less the next best, infinite without another."""
-    scores = model.decision_function(X)
-    rows = np.arange(len(codes))
-    own = scores[rows, codes].copy()
-    scores[rows, codes] = -np.inf
-    rival = scores.max(axis=1)
-    return np.where(np.isfinite(rival), own - rival, np.inf)
 
 
 def fit_single(learner: Any, data: TrainingData, seed: int) -> Cascade:

@@ -15,16 +15,7 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import TrainingData, as_numpy, namespace
-from vicinal._kernels.cascade._hard import (
-    assign_classes,
-    assign_hyperplanes,
-    assign_kmeans,
-    chain_loss,
-    gate_problem,
-    region_sizes,
-    route,
-    rows_by_region,
-)
+from vicinal._kernels.cascade import _hard as kernels
 from vicinal.partition._learners import EstimatorLearner
 from vicinal.partition.stages import Cascade, ConstantGate, weighted_mean
 
@@ -243,16 +234,16 @@ class ArrayEngine(Engine):
         if init == "random":
             return data.array(rng.randint(n_regions, size=self.n_rows))
         if init == "classes":
-            by_class = assign_classes(np.arange(len(data.classes)), n_regions, rng)
+            by_class = kernels.assign_classes(np.arange(len(data.classes)), n_regions, rng)
             return data.xp.take(data.array(by_class), data.y)
-        assign = assign_hyperplanes if init == "hyperplane" else assign_kmeans
+        assign = kernels.assign_hyperplanes if init == "hyperplane" else kernels.assign_kmeans
         return assign(data.X, self.weights, n_regions, rng)
 
     def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         return [
             [
                 self._region_problem(rows, run.state.draw_seed())
-                for rows in rows_by_region(run.state.region, run.n_regions)
+                for rows in kernels.rows_by_region(run.state.region, run.n_regions)
             ]
             for run in runs
         ]
@@ -287,7 +278,9 @@ class ArrayEngine(Engine):
         return [self._gate_problem(run.state, k) for run in runs]
 
     def _gate_problem(self, state: _RowState, k: int) -> Problem:
-        state.gate = gate_problem(state.losses[k, :], state.later, state.region >= k, self.weights)
+        state.gate = kernels.gate_problem(
+            state.losses[k, :], state.later, state.region >= k, self.weights
+        )
         rows, labels, _ = state.gate
         return Problem(
             rows.shape[0],
@@ -312,8 +305,8 @@ class ArrayEngine(Engine):
     def _reroute(self, run: Run) -> Outcome:
         state = run.state
         decisions = [state.passed_on[k] for k in range(run.n_regions - 1)]
-        region = route(namespace(decisions[0]).stack(decisions, axis=0), self.n_rows)
-        loss = chain_loss(state.losses, region)
+        region = kernels.route(namespace(decisions[0]).stack(decisions, axis=0), self.n_rows)
+        loss = kernels.chain_loss(state.losses, region)
         xp = namespace(loss)
         has_converged = (
             state.loss is not None
@@ -324,7 +317,7 @@ class ArrayEngine(Engine):
         recorded = {}
         if self.validation is not None:
             recorded["validation_error"] = _error(Cascade(run.models, run.gates), self.validation)
-        sizes = region_sizes(region, run.n_regions)
+        sizes = kernels.region_sizes(region, run.n_regions)
         return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, recorded, region)
 
     def finish(self, runs: list[Run]) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 
 from vicinal._base import (
     as_numpy,
-    beside,
     exponentials,
     join_rows,
     namespace,
+    on_device_of,
     saved,
     take_rows,
 )
@@ -46,7 +46,7 @@ class LinearRegionClassifier:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores, of shape (n_samples, n_classes)."""
-        return X @ beside(self.coef_.T, X) + beside(self.intercept_, X)
+        return X @ on_device_of(self.coef_.T, X) + on_device_of(self.intercept_, X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of the largest score, on the host."""
@@ -91,7 +91,7 @@ class LinearGate:
         """Return the gate score; above 0 means "pass on"."""
         # OpenBLAS may flag finite products of single precision as invalid.
         with np.errstate(invalid="ignore"):
-            return X @ beside(self.coef_, X) + float(self.intercept_)
+            return X @ on_device_of(self.coef_, X) + float(self.intercept_)
 
     def predict(self, X: Any) -> Any:
         """Return 1 if a sample is passed on, else 0."""
@@ -109,11 +109,11 @@ class ConstantGate:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return 1 ("pass on") or -1 ("stay") for every sample."""
-        return beside(np.full(X.shape[0], 1.0 if self.passes_on else -1.0), X)
+        return on_device_of(np.full(X.shape[0], 1.0 if self.passes_on else -1.0), X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the same decision for every sample."""
-        return beside(np.full(X.shape[0], int(self.passes_on)), X)
+        return on_device_of(np.full(X.shape[0], int(self.passes_on)), X)
 
 
 def gate_scores(gate: Any, X: Any) -> Any:
@@ -252,7 +252,7 @@ class Cascade:
         """Return the region of each row."""
         n_rows = X.shape[0]
         if not self.gates:
-            return beside(np.zeros(n_rows, dtype=np.int64), X)
+            return on_device_of(np.zeros(n_rows, dtype=np.int64), X)
         if all(isinstance(gate, LinearGate | ConstantGate) for gate in self.gates):
             passed = [gate.predict(X) == 1 for gate in self.gates]
             return route(namespace(passed[0]).stack(passed, axis=0), n_rows)
@@ -269,7 +269,7 @@ class Cascade:
 
     def gate_scores(self, X: Any) -> Any:
         """Return the scores of all gates, of shape (n_samples, n_regions - 1)."""
-        scores = [beside(np.empty((X.shape[0], 0)), X)]
+        scores = [on_device_of(np.empty((X.shape[0], 0)), X)]
         scores += [gate_scores(gate, X)[:, None] for gate in self.gates]
         xp = namespace(scores[0])
         return xp.astype(xp.concat(scores, axis=1), X.dtype, copy=False)

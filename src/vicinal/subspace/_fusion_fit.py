@@ -50,7 +50,6 @@ class FusionSettings:
     stack_method: str
     classes: Any  # None for regression
     cv: Any
-    refit: bool
     n_jobs: Any
     verbose: int
 
@@ -60,11 +59,11 @@ class FusionSettings:
 
 
 class LocalModels(NamedTuple):
-    """Fitted decompositions, the name and the models of every subspace, and training scores."""
+    """Fitted decompositions, the name and the model of every subspace, and held-out scores."""
 
     decompositions: list
     names: list[str]
-    views: list[list[tuple]]
+    views: list[tuple]
     scores: Any  # (n_samples, n_scores), or blocks of them
 
 
@@ -99,7 +98,6 @@ def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) ->
         stack_method,
         classes,
         model.cv,
-        model.refit,
         model.n_jobs,
         model.verbose,
     )
@@ -227,22 +225,18 @@ def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels
     decompositions = [own.fit(data.X, data.y, weights) for own in settings.decompositions]
     names, views = _unfitted_views(decompositions, settings, rng)
     if isinstance(settings.cv, str):
-        if not settings.refit:
-            raise ValueError(
-                "refit=False uses the models of the folds, and cv='in-sample' has no folds; use "
-                "refit=True or a number of folds."
-            )
-        fitted = [[view] for view in _fit_views(views, data, settings)]
-        scores = np.hstack([settings.scores(view, data.X) for (view,) in fitted])
-        return LocalModels(decompositions, names, fitted, scores)
-    models, scores = _cross_fit_views(views, data, settings, draw_seeds(rng, 1)[0])
-    if settings.refit:
-        models = [[view] for view in _fit_views(views, data, settings)]
-    return LocalModels(decompositions, names, models, scores)
+        fitted = _fit_views(views, data, settings)
+        scores = np.hstack([settings.scores(view, data.X) for view in fitted])
+    else:
+        scores = _held_out_scores(views, data, settings, draw_seeds(rng, 1)[0])
+        fitted = _fit_views(views, data, settings)
+    return LocalModels(decompositions, names, fitted, scores)
 
 
-def _cross_fit_views(views: list, data: TrainingData, settings: FusionSettings, seed: int) -> tuple:
-    """Return the models of the folds (with ``refit=False``) and the held-out scores."""
+def _held_out_scores(
+    views: list, data: TrainingData, settings: FusionSettings, seed: int
+) -> np.ndarray:
+    """Return the scores of every row by models of other folds."""
     splitter = check_cv(settings.cv, data.y, classifier=settings.classes is not None)
     if isinstance(settings.cv, Integral) or settings.cv is None:
         splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
@@ -253,25 +247,23 @@ def _cross_fit_views(views: list, data: TrainingData, settings: FusionSettings, 
             f"cv={settings.cv!r} must hold out every row; use a partition of the rows, such as "
             "KFold."
         )
-    models, blocks = [], []
+    blocks = []
     with Progress(len(views), f"{settings.name} folds", verbose=settings.verbose) as progress:
         for view in views:
-            own, scores = cross_fit(
+            scores = cross_fit(
                 functools.partial(_fit_fold, view),
                 settings.scores,
                 data.X,
                 data.y,
                 tests,
                 sample_weight=data.sample_weight,
-                keep_models=not settings.refit,
                 n_jobs=settings.n_jobs,
                 prefer="threads",
             )
-            models.append(own)
             blocks.append(np.empty((len(data), scores.shape[1])))
             blocks[-1][rows] = scores
             progress.advance()
-    return models, np.hstack(blocks)
+    return np.hstack(blocks)
 
 
 def _fit_fold(view: tuple, X, y, weights) -> tuple:
@@ -338,9 +330,7 @@ def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalMod
     fold_views = [_fit_fold_blocks(views, blocks, folds, fold) for fold in range(folds.n_folds)]
     by_subspace = [list(own) for own in zip(*fold_views, strict=True)]
     scores = blocks.then(_score, settings, by_subspace, folds, n_features=0).held()
-    if settings.refit:
-        by_subspace = [[view] for view in _fit_views_blocks(views, blocks)]
-    return LocalModels(decompositions, names, by_subspace, scores)
+    return LocalModels(decompositions, names, _fit_views_blocks(views, blocks), scores)
 
 
 class Folds(NamedTuple):

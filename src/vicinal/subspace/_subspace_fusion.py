@@ -74,9 +74,9 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     ----------
     decompositions_ : list of FeatureSpaceDecomposition
         Fitted on all rows.
-    views_ : list of lists of tuple
-        For every subspace its models, each with its decomposition (or ``None``), the number of the
-        subspace in it, and the estimator; several without ``refit``.
+    views_ : list of tuple
+        For every subspace its decomposition (or ``None``), the number of the subspace in it, and
+        the local model.
     score_mask_ : ndarray of bool
         Columns of scores that varied in training; the others are not used by the fusion.
 
@@ -99,7 +99,6 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "cv": ["cv_object", StrOptions({"in-sample"})],
         "include_full": ["boolean"],
-        "refit": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -157,17 +156,15 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     def _all_scores(self, X):
         """Raw scores of all local models, side by side."""
         stacking = getattr(self, "stack_method_", "predict"), getattr(self, "classes_", None)
-        tasks = [(views, X, *stacking) for views in self.views_]
-        return np.hstack(parallel_map(_mean_scores, tasks, n_jobs=self.n_jobs, prefer="threads"))
+        tasks = [(view, X, *stacking) for view in self.views_]
+        return np.hstack(parallel_map(local_scores, tasks, n_jobs=self.n_jobs, prefer="threads"))
 
     @property
     def estimators_(self):
-        """The fitted local models, one per subspace, or one list of them without ``refit``."""
+        """The fitted local models, one per subspace."""
         if not hasattr(self, "views_"):
             raise AttributeError(f"{type(self).__name__} has no estimators_ before fit.")
-        if self.refit:
-            return [views[0][2] for views in self.views_]
-        return [[estimator for _, _, estimator in views] for views in self.views_]
+        return [estimator for _, _, estimator in self.views_]
 
     def _sections(self, X, columns):
         return fusion_sections(self, X)
@@ -178,10 +175,6 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
             self.estimator is None or get_tags(self.estimator).input_tags.sparse
         )
         return tags
-
-
-def _mean_scores(views, X, stack_method, classes):
-    return sum(local_scores(view, X, stack_method, classes) for view in views) / len(views)
 
 
 def _wants_linear(X):
@@ -235,9 +228,6 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         gives one column per class.
     include_full : bool, default=True
         Whether to add one local classifier on all features as they are.
-    refit : bool, default=True
-        Whether to fit the local classifiers again to all rows; otherwise the scores of the models
-        of the folds are averaged.
     random_state : int, RandomState instance or None, default=None
         Seed of the subspaces, the folds, and the local classifiers.
 
@@ -246,7 +236,7 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
     subspace_names_ : list of str
         A name for every local classifier.
     estimators_ : list
-        The local classifiers in the same order; a list of lists without ``refit``.
+        The local classifiers in the same order.
     stack_method_ : str
         The method of the local classifiers that is used.
     fusion_estimator_ : classifier
@@ -300,7 +290,6 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         cv=5,
         stack_method="auto",
         include_full=True,
-        refit=True,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -426,9 +415,6 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
         Cross-validation of the predictions that the fusion is fitted to; ``"in-sample"`` uses none.
     include_full : bool, default=True
         Whether to add one local regressor on all features as they are.
-    refit : bool, default=True
-        Whether to fit the local regressors again to all rows; otherwise the predictions of the
-        models of the folds are averaged.
     random_state : int, RandomState instance or None, default=None
         Seed of the subspaces, the folds, and the local regressors.
 
@@ -437,7 +423,7 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
     subspace_names_ : list of str
         A name for every local regressor.
     estimators_ : list
-        The local regressors in the same order; a list of lists without ``refit``.
+        The local regressors in the same order.
     fusion_estimator_ : regressor
         The fitted fusion.
     score_mean_, score_scale_ : ndarray of shape (n_scores,)
@@ -472,7 +458,6 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
         n_blocks=2,
         cv=5,
         include_full=True,
-        refit=True,
         n_jobs=None,
         random_state=None,
         verbose=0,

@@ -8,17 +8,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from vicinal._base import atomic_fit, draw_seeds, query_rows, saved, store_parameters, training_data
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.metric._mixture import (
-    COVARIANCE_TYPES,
-    class_scatters,
-    fisher_directions,
-    gated_features,
-)
-from vicinal.uncertainty._responsibility_mixture import (
-    ResponsibilityMixture,
-    nearest_center,
-    weighted_centers,
-)
+from vicinal._kernels.cascade._hard import nearest_center
+from vicinal._kernels.metric import _mixture as kernels
+from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture, weighted_centers
 
 
 @saved(centers_="k p", projections_="m k p", offsets_="m k", _directions="m *")
@@ -130,7 +122,7 @@ class LocalDiscriminantTransformer(
         "region_method": [StrOptions({"uncertainty", "density", "kmeans"})],
         "offset": ["boolean"],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
-        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "covariance_type": [StrOptions(set(kernels.COVARIANCE_TYPES))],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -181,14 +173,14 @@ class LocalDiscriminantTransformer(
         self._find_regions(data)
         memberships = np.zeros((len(data), len(self.classes_)))
         memberships[np.arange(len(data)), data.host(data.y)] = data.host(data.weights)
-        within, between = class_scatters(
+        within, between = kernels.class_scatters(
             data.X,
             self._shares(data.X),
             self.centers_,
             xp.astype(data.array(memberships), data.X.dtype),
             offset=self.offset,
         )
-        directions, self.discriminability_ = fisher_directions(
+        directions, self.discriminability_ = kernels.fisher_directions(
             within, between, n_outputs, self.shrinkage
         )
         n_slopes = self.n_regions * self.n_features_in_
@@ -216,7 +208,7 @@ class LocalDiscriminantTransformer(
             Outputs.
         """
         X = query_rows(self, X, arrays=True, order="C")
-        gated = gated_features(X, self._shares(X), self.centers_, offset=self.offset)
+        gated = kernels.gated_features(X, self._shares(X), self.centers_, offset=self.offset)
         return gated @ self._directions.T
 
     def _check_outputs(self) -> int:

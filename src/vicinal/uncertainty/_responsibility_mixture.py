@@ -12,9 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
     Blocks,
@@ -34,19 +32,8 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, dense_row
-from vicinal._kernels.metric._mixture import (
-    COVARIANCE_TYPES,
-    Components,
-    Moments,
-    add_moments,
-    expectation_maximisation,
-    label_moments,
-    moments,
-    precision_roots,
-    responsibilities,
-    scatter,
-    update,
-)
+from vicinal._kernels.cascade._hard import nearest_center
+from vicinal._kernels.metric import _mixture as kernels
 from vicinal.uncertainty._uncertainty_map import uncertainty_of
 
 # Rows on which k-means finds the starts of EM: of blocks, and of device arrays, which are copied
@@ -156,7 +143,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "covariance_type": [StrOptions(set(kernels.COVARIANCE_TYPES))],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -290,44 +277,12 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         values = self.score_samples(X)
         return float(compat.array_namespace(values).mean(values))
 
-    def sample(self, n_samples=1):
-        """Sample rows from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows.
-
-        Returns
-        -------
-        X : array of shape (n_samples, n_features)
-            Rows, grouped by component.
-        components : array of shape (n_samples,)
-            The component of each row.
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
-        xp, device = compat.array_namespace(self.means_), compat.device(self.means_)
-        rng = check_random_state(self.random_state)
-        shares = as_numpy(self.weights_).astype(np.float64)
-        labels = np.repeat(
-            np.arange(self.n_components), rng.multinomial(n_samples, shares / shares.sum())
-        )
-        noise = rng.standard_normal((n_samples, self.n_features_in_))
-        rows = _spread(noise, labels, as_numpy(self.covariances_), self.covariance_type)
-        rows += as_numpy(self.means_)[labels]
-        return (
-            xp.asarray(rows, dtype=self.means_.dtype, device=device),
-            xp.asarray(labels, device=device),
-        )
-
     def _responsibilities(self, X) -> tuple[Any, Any]:
         X = query_rows(self, X, arrays=True, order="C")
         xp = compat.array_namespace(X)
-        roots = precision_roots(self.covariances_, self.covariance_type, xp)
-        components = Components(self.weights_, self.means_, self.covariances_, roots)
-        return responsibilities(X, components, self.covariance_type)
+        roots = kernels.precision_roots(self.covariances_, self.covariance_type, xp)
+        components = kernels.Components(self.weights_, self.means_, self.covariances_, roots)
+        return kernels.responsibilities(X, components, self.covariance_type)
 
     def _sections(self, X, columns):
         shares = as_numpy(self.predict_proba(X))[0]
@@ -364,18 +319,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         return tags
 
 
-def _spread(noise, labels, covariances, covariance_type):
-    """Return standard normal rows scaled to the covariance of their component."""
-    if covariance_type == "spherical":
-        return noise * np.sqrt(covariances)[labels, None]
-    if covariance_type == "diag":
-        return noise * np.sqrt(covariances)[labels]
-    roots = np.linalg.cholesky(covariances)
-    if covariance_type == "tied":
-        return noise @ roots.T
-    return np.einsum("ij,ikj->ik", noise, roots[labels])
-
-
 def _warn_of_zero_weights() -> None:
     warnings.warn(
         "Every row has weight zero (one class only, or sample_weight of zeros), so all rows get "
@@ -399,7 +342,7 @@ def _check_count(model, n_rows: int) -> None:
 class FittedMixture(NamedTuple):
     """The best of several starts of EM."""
 
-    components: Components
+    components: kernels.Components
     path: list[float]
     converged: bool
 
@@ -423,9 +366,9 @@ def fit_mixture(
     centers = _start_centers(model, center, random_state, sample)
     hard = data.total(_label_moments, center, centers, kind, combine=_add_all)
     origin = xp.zeros_like(hard[0].first)
-    ends = expectation_maximisation(
+    ends = kernels.expectation_maximisation(
         lambda queried: data.total(_moments, center, queried, kind, combine=_add_all),
-        [update(each, origin, total_scatter, ridge, kind) for each in hard],
+        [kernels.update(each, origin, total_scatter, ridge, kind) for each in hard],
         total_scatter,
         ridge,
         kind,
@@ -454,7 +397,9 @@ def _start_centers(model, center, random_state, sample) -> list:
     return [weighted_centers(rows, some.sample_weight, model.n_components, seed) for seed in seeds]
 
 
-def best_mixture(ends: list[tuple[Components, list[float], bool]], center: Any) -> FittedMixture:
+def best_mixture(
+    ends: list[tuple[kernels.Components, list[float], bool]], center: Any
+) -> FittedMixture:
     """Return the end of highest objective, the first of equals, moved back to ``center``."""
     fitted = [FittedMixture(*end) for end in ends]
     bound = max(end.path[-1] for end in fitted)
@@ -482,12 +427,6 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
     return xp.asarray(search.cluster_centers_, dtype=X.dtype, device=compat.device(X))
 
 
-def nearest_center(X: Any, centers: Any) -> Any:
-    """Index of the nearest centre of each row."""
-    xp = compat.array_namespace(X)
-    return xp.argmin(xp.sum(centers * centers, axis=1)[None, :] - 2 * (X @ centers.T), axis=1)
-
-
 def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
     if block.y is not None:
         raise ValueError(
@@ -499,23 +438,25 @@ def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
 
 
 def _scatter(block, center) -> Any:
-    return scatter(block.X - center[None, :], block.sample_weight)
+    return kernels.scatter(block.X - center[None, :], block.sample_weight)
 
 
-def _moments(block, center, queried: list[Components], covariance_type: str) -> list[Moments]:
+def _moments(
+    block, center, queried: list[kernels.Components], covariance_type: str
+) -> list[kernels.Moments]:
     rows = block.X - center[None, :]
-    return [moments(rows, block.sample_weight, each, covariance_type) for each in queried]
+    return [kernels.moments(rows, block.sample_weight, each, covariance_type) for each in queried]
 
 
-def _label_moments(block, center, centers, covariance_type: str) -> list[Moments]:
+def _label_moments(block, center, centers, covariance_type: str) -> list[kernels.Moments]:
     rows = block.X - center[None, :]
     return [
-        label_moments(
+        kernels.label_moments(
             rows, block.sample_weight, nearest_center(rows, each), each.shape[0], covariance_type
         )
         for each in centers
     ]
 
 
-def _add_all(left: list[Moments], right: list[Moments]) -> list[Moments]:
-    return [add_moments(a, b) for a, b in zip(left, right, strict=True)]
+def _add_all(left: list[kernels.Moments], right: list[kernels.Moments]) -> list[kernels.Moments]:
+    return [kernels.add_moments(a, b) for a, b in zip(left, right, strict=True)]

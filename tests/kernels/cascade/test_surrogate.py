@@ -6,10 +6,10 @@ from sklearn.linear_model import LogisticRegression
 
 from vicinal._kernels.cascade._surrogate import (
     alternate_blocks,
-    minimise_block,
     phi,
     surrogate_value,
 )
+from vicinal._kernels.linear._regression import newton_logistic
 
 
 def test_phi_bounds_the_error():
@@ -33,8 +33,7 @@ def block(rng):
 
 def test_block_minimiser_equals_scikit_learn(block):
     Z, positive, negative = block
-    theta = minimise_block(Z, positive, negative, np.zeros(4), 0.5)
-    # Base 2 divides the loss by ln 2, as if the penalty were larger.
+    theta = newton_logistic(Z, positive, negative, np.zeros(4), 0.5 * np.log(2))
     peer = LogisticRegression(C=1 / (0.5 * np.log(2)), tol=1e-12, max_iter=1000)
     labels = np.repeat([1, 0], 50)
     peer.fit(np.vstack([Z, Z])[:, :3], labels, sample_weight=np.r_[positive, negative])
@@ -48,7 +47,7 @@ def test_block_minimiser_equals_a_general_optimiser(block):
         s = Z @ theta
         return a @ phi(s) + b @ phi(-s) + 0.25 * theta[:3] @ theta[:3]
 
-    theta = minimise_block(Z, a, b, np.full(4, 3.0), 0.5)
+    theta = newton_logistic(Z, a, b, np.full(4, 3.0), 0.5 * np.log(2))
     best = minimize(value, np.zeros(4), tol=1e-12)
     assert value(theta) <= best.fun + 1e-9
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from vicinal._base import namespace
+from vicinal._kernels.linear._regression import newton_logistic
 
 # Quantiles of |score| at which scores may be clipped.
 _REACHES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -49,31 +50,10 @@ def fit_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float]:
     n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
     targets = smoothed_targets(positive, weights)
     design = np.column_stack([scores, np.ones(len(scores))])
-    theta = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
-    ridge = np.array([1.0 / c, 0.0])
-
-    def loss(theta):
-        f = design @ theta
-        return weights @ (np.logaddexp(0.0, f) - targets * f) + 0.5 * ridge @ (theta * theta)
-
-    value = loss(theta)
-    for _ in range(100):
-        p = expit(design @ theta)
-        gradient = design.T @ (weights * (p - targets)) + ridge * theta
-        curvature = (design.T * (weights * p * (1.0 - p))) @ design + np.diag(ridge + 1e-12)
-        move = np.linalg.solve(curvature, gradient)
-        if gradient @ move <= 1e-20 * (1.0 + abs(value)):
-            break
-        share = 1.0
-        while share > 1e-10:
-            new = loss(theta - share * move)
-            if new <= value - 1e-4 * share * (gradient @ move):
-                break
-            share *= 0.5
-        else:
-            break
-        theta, value = theta - share * move, new
-    return float(theta[0]), float(theta[1])
+    start = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
+    masses = weights * targets, weights * (1.0 - targets)
+    A, B = newton_logistic(design, *masses, start, 1.0 / c, tol=1e-20)
+    return float(A), float(B)
 
 
 # Number of scores in a batch, so that it fits the processor's cache.

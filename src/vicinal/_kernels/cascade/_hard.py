@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve
 
-from vicinal._base import as_numpy, beside, block_limits, namespace, row_blocks, take_rows
+from vicinal._base import as_numpy, block_limits, namespace, on_device_of, row_blocks, take_rows
 from vicinal._kernels._jit import jit
 
 # Rows per scoring block: scores of a block should stay in the cache. Constants, because the last
@@ -75,8 +75,8 @@ def linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: np.n
 def any_linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: Any) -> Any:
     """Return the result of ``linear_errors`` for arrays of any library."""
     xp, (n_regions, n_classes, n_features) = namespace(X), coefs.shape
-    weights = beside(coefs.reshape(-1, n_features).T, X)
-    offsets = beside(intercepts.reshape(-1), X)
+    weights = on_device_of(coefs.reshape(-1, n_features).T, X)
+    offsets = on_device_of(intercepts.reshape(-1), X)
     parts = []
     for rows in row_blocks(X.shape[0], 32 * intercepts.size, **block_limits(X)):
         scores = xp.reshape(X[rows, :] @ weights + offsets, (-1, n_regions, n_classes))
@@ -227,7 +227,7 @@ def _peel(X, weight, n_regions, rng):
     rest = xp.ones(X.shape[0], dtype=xp.bool, device=compat.device(weight))
     for k in range(n_regions - 1):
         direction = rng.standard_normal(X.shape[1])
-        along = X @ beside(direction, X)
+        along = X @ on_device_of(direction, X)
         rows = xp.nonzero(rest)[0]
         values = xp.take(along, rows)
         cut = values[quantile_row(values, xp.take(weight, rows), 1.0 / (n_regions - k))]
@@ -269,9 +269,9 @@ def first_centers(X: Any, weight: Any, n_regions: int, rng: np.random.RandomStat
     """
     rows = []
     for _ in range(n_regions):
-        values = X @ beside(rng.standard_normal(X.shape[1]), X)
+        values = X @ on_device_of(rng.standard_normal(X.shape[1]), X)
         rows.append(quantile_row(values, weight, rng.uniform()))
-    centers = take_rows(X, beside(np.array(rows), X))
+    centers = take_rows(X, on_device_of(np.array(rows), X))
     centers = centers.toarray() if sparse.issparse(centers) else centers
     return namespace(centers).astype(centers, weight.dtype)
 

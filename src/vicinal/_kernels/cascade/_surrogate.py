@@ -1,8 +1,8 @@
-"""The global surrogate of a two-region cascade: value, exact block minimisers, alternation."""
+"""The global surrogate of a two-region cascade: value, and alternation of exact minimisers."""
 
 import numpy as np
-from scipy.linalg import solve
-from scipy.special import expit
+
+from vicinal._kernels.linear._regression import newton_logistic
 
 _LN2 = np.log(2.0)
 
@@ -34,59 +34,6 @@ def surrogate_value(
     losses = phi(gate) * phi(signs * first) + phi(-gate) * phi(signs * second)
     penalty = 0.5 * alpha * float(np.sum(thetas[:, :-1] ** 2))
     return (float(weight @ losses) + penalty) / float(weight.sum())
-
-
-def minimise_block(
-    Z: np.ndarray,
-    positive: np.ndarray,
-    negative: np.ndarray,
-    theta: np.ndarray,
-    alpha: float,
-    tol: float = 1e-10,
-    max_iter: int = 100,
-) -> np.ndarray:
-    r"""Minimise a weighted logistic loss by Newton's method from ``theta``.
-
-    .. math:: \sum_i a_i \phi(z_i^\top\theta) + b_i \phi(-z_i^\top\theta)
-              + \tfrac{\alpha}{2}\|\theta_{1..d}\|^2
-
-    with ``a`` = ``positive``, ``b`` = ``negative`` and the offset, last in ``theta``, free: Lemma
-    2.2 for the gate, and a weighted fit of the labels for a region. The value never rises; a step
-    that rounding keeps from lowering it ends the search.
-    """
-    ridge = np.full(len(theta), alpha)
-    ridge[-1] = 0.0
-
-    def value(theta, scores):
-        losses = positive @ phi(scores) + negative @ phi(-scores)
-        return float(losses + 0.5 * theta @ (ridge * theta))
-
-    scores = Z @ theta
-    current = value(theta, scores)
-    for _ in range(max_iter):
-        sig = expit(scores)
-        gradient = Z.T @ (negative * sig - positive * (1 - sig)) / _LN2 + ridge * theta
-        curvature = (positive + negative) * sig * (1 - sig) / _LN2
-        hessian = (Z * curvature[:, None]).T @ Z
-        hessian[np.diag_indices_from(hessian)] += ridge + 1e-12 * (1 + curvature.sum())
-        step = -solve(hessian, gradient, assume_a="pos")
-        decrement = -float(gradient @ step)
-        if decrement <= tol * (1.0 + abs(current)):
-            break
-        step_scores = Z @ step
-        length = 1.0
-        while length > 1e-10:
-            trial_scores = scores + length * step_scores
-            trial = value(theta + length * step, trial_scores)
-            if trial <= current - 1e-4 * length * decrement:
-                break
-            length *= 0.5
-        else:
-            break
-        theta = theta + length * step
-        # Fresh product: accumulated scores would drift away from theta.
-        scores, current = Z @ theta, trial
-    return theta
 
 
 def alternate_blocks(
@@ -135,7 +82,8 @@ def alternate_blocks(
             else:
                 share = phi(scores[0] if block == 1 else -scores[0])
                 positive, negative = plus * share, minus * share
-            thetas[block] = minimise_block(Z, positive, negative, thetas[block], alpha)
+            # In units of the natural logarithm.
+            thetas[block] = newton_logistic(Z, positive, negative, thetas[block], _LN2 * alpha)
             scores[block] = Z @ thetas[block]
             objectives.append(surrogate_value(scores, signs, weight, thetas, alpha))
         if before - objectives[-1] <= tol * abs(before):

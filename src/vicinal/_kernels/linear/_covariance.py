@@ -10,9 +10,9 @@ from scipy.special import ndtri
 
 from vicinal._base import (
     as_numpy,
-    beside,
     block_limits,
     namespace,
+    on_device_of,
     row_blocks,
     saved,
     sums_by_class,
@@ -59,7 +59,7 @@ def lda_statistics(
     """
     d = X.shape[1]
     counts, sums, gram = (
-        beside(np.zeros(shape), X) for shape in (n_classes, (n_classes, d), (d, d))
+        on_device_of(np.zeros(shape), X) for shape in (n_classes, (n_classes, d), (d, d))
     )
     for block, block_codes, w in _blocks(X, codes, sample_weight, rows):
         if shifts is not None:

@@ -106,6 +106,18 @@ def as_float32_csr(X: sparse.csr_array) -> sparse.csr_array:
     return X
 
 
+def margins_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the score of the true class less the next best, infinite without another.
+
+    The scores of the true classes are overwritten.
+    """
+    rows = np.arange(len(codes))
+    own = scores[rows, codes].copy()
+    scores[rows, codes] = -np.inf
+    rival = scores.max(axis=1)
+    return np.where(np.isfinite(rival), own - rival, np.inf)
+
+
 def margin_scale(margins: np.ndarray, sample_weight: np.ndarray | None) -> float:
     """Return the weighted standard deviation of training margins, 1 where they do not vary."""
     mean = np.average(margins, weights=sample_weight)

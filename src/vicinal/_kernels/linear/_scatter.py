@@ -18,9 +18,9 @@ from scipy.sparse.linalg import LinearOperator, svds
 from vicinal._base import (
     add_tuples,
     as_numpy,
-    beside,
     block_limits,
     namespace,
+    on_device_of,
     row_blocks,
     sums_by_class,
 )
@@ -65,7 +65,9 @@ def take_columns(X: Matrix, columns: np.ndarray) -> Matrix:
     """Return some columns, without a copy when they are all columns."""
     if np.array_equal(columns, np.arange(X.shape[1])):
         return X
-    return X[:, columns] if sp.issparse(X) else namespace(X).take(X, beside(columns, X), axis=1)
+    return (
+        X[:, columns] if sp.issparse(X) else namespace(X).take(X, on_device_of(columns, X), axis=1)
+    )
 
 
 def class_sums(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
@@ -371,7 +373,7 @@ def _pad_blocks(X: Any, blocks: list[np.ndarray], width: int) -> Any:
 
 def map_rows(X: Matrix, matrix: Any) -> Any:
     """Return ``X @ matrix`` for a matrix from the host, dense; where the rows are."""
-    mapped = X @ beside(matrix, X)
+    mapped = X @ on_device_of(matrix, X)
     return mapped.toarray() if sp.issparse(mapped) else mapped
 
 

@@ -189,7 +189,7 @@ def _separability(A: np.ndarray, B: np.ndarray, rng) -> tuple[float, float]:
     folds = [test for _, test in splitter.split(Z, side)]
     k = min(_N_NEIGHBORS, len(Z) - max(map(len, folds)))
     classifier = LocalClassifier(n_neighbors=k, alpha=1.0, metric="standardized")
-    _, predictions = cross_fit(
+    predictions = cross_fit(
         lambda X, y, weight: clone(classifier).fit(X, y),
         lambda model, X: aligned_predictions(model, X, "predict_proba", np.arange(2)),
         Z, side, folds,

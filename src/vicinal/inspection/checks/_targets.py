@@ -355,7 +355,7 @@ class _Scorer:
             splitter = kind(_N_FOLDS, shuffle=True, random_state=self.seed)
             method, labels = "predict_proba", np.arange(len(self.classes))
         folds = [test for _, test in splitter.split(Z, self.y)]
-        _, predictions = cross_fit(
+        predictions = cross_fit(
             lambda X, y, weight: make().fit(X, y),
             lambda model, X: aligned_predictions(model, X, method, labels),
             Z, self.y, folds,

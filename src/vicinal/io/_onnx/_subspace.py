@@ -42,11 +42,6 @@ def _local_scores(graph: Graph, fusion: Any, view: Any, x: str) -> str:
     decomposition, index, model = view
     x = _subspace(graph, decomposition, index, x)
     n_classes = len(fusion.classes_)
-    if len(model.classes_) < n_classes:
-        raise OnnxExportError(
-            "a local classifier has not seen all classes, which cannot be exported; fit with fewer "
-            "folds or refit=True."
-        )
     if fusion.stack_method_ == "predict":
         votes = graph.one_hot(graph.codes(model, x), n_classes)
         scores = graph.plus(graph.times(votes, 2.0, n_classes), -1.0)
@@ -59,9 +54,8 @@ def _local_scores(graph: Graph, fusion: Any, view: Any, x: str) -> str:
 
 def _fused(graph: Graph, fusion: Any, write: Any) -> str:
     """Write the standardised scores that the fusion sees."""
-    width = len(fusion.score_mask_) // len(fusion.views_)
-    parts = [graph.mean_of([write(view) for view in views], width) for views in fusion.views_]
-    scores = graph.columns(graph.concat(parts), np.flatnonzero(fusion.score_mask_))
+    parts = graph.concat([write(view) for view in fusion.views_])
+    scores = graph.columns(parts, np.flatnonzero(fusion.score_mask_))
     return graph.times(graph.plus(scores, -fusion.score_mean_), 1.0 / fusion.score_scale_)
 
 
