@@ -72,7 +72,7 @@ def odd_inputs(first):
 
 def inputs(page):
     parts = stored_cases(page, "inputs", range(0, N_INPUTS, BLOCK), odd_inputs)
-    words = ("answered", "refused", "void", "wrong")
+    words = ("predicted", "refused", "void", "wrong")
     page.text(
         f"## Odd inputs\n\n{len(parts) * BLOCK:,} cases, each an estimator with rows, "
         "targets, weights and queries sampled from lists of unusual values (NaN, infinities, "
@@ -85,7 +85,7 @@ def inputs(page):
     )
     rows = totals(part["found"] for part in parts).items()
     page.table(
-        ["family", "cases", "predicted", *words[1:]],
+        ["family", "cases", *words],
         [[name, sum(counts.values()), *(counts[word] for word in words)] for name, counts in rows],
     )
     for why in (why for part in parts for why in part["wrong"]):
@@ -124,7 +124,7 @@ def damages(k):
 
 def files(page):
     parts = stored_cases(page, "files", range(N_GROUPS), damages)
-    words = ("refused", "answered", "raised", "not finite", "reads beyond", "crashed")
+    words = ("refused", "predicted", "raised", "not finite", "reads beyond", "crashed")
     page.text(
         "## Damaged model files\n\nEvery array and every whole number of a saved model is damaged "
         "in every way that fits it (shorter, narrower, empty, flat, more axes, other types, out of "
@@ -139,7 +139,7 @@ def files(page):
     n_files = totals({family: {"files": n} for family, n in p["files"].items()} for p in parts)
     rows = totals(part["found"] for part in parts).items()
     page.table(
-        ["family", "files", "damages", "refused", "predicted", *words[2:]],
+        ["family", "files", "damages", *words],
         [
             [name, n_files[name]["files"], sum(n.values()), *(n[word] for word in words)]
             for name, n in rows
@@ -178,7 +178,7 @@ def other_structures(key):
 def structures(page):
     keys = [f"{name} {k}" for name in ("scikit-learn", "vicinal") for k in range(N_GROUPS)]
     parts = stored_cases(page, "structures", keys, other_structures)
-    words = ("refused", "answered", "raised", "not finite", "reads beyond", "crashed")
+    words = ("refused", "predicted", "raised", "not finite", "reads beyond", "crashed")
     rows = totals(part["found"] for part in parts).items()
     page.text(
         "## Model files with other structures\n\nEvery attribute of every object in a model file "
@@ -193,7 +193,7 @@ def structures(page):
         f"{damage.SECONDS} s. Not finite: a prediction is NaN or infinite."
     )
     page.table(
-        ["classes of", "damages", "refused", "predicted", *words[2:]],
+        ["classes of", "damages", *words],
         [[name, sum(n.values()), *(n[word] for word in words)] for name, n in rows],
     )
     for name in (name for part in parts for name in part["wrong"]):

@@ -99,7 +99,7 @@ def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
     assert "442 rows, 10 columns; regression on 'target'" in capsys.readouterr().err
 
 
-# Folds are written until the eleventh, before which the process kills itself.
+# Folds are written until the fourth, before which the process kills itself.
 KILLED = """
 import os, signal, sys
 from vicinal.cli._app import run
@@ -108,7 +108,7 @@ from vicinal.inspection.compare._folds import FoldCache
 write = FoldCache.write
 
 def until_killed(cache, *result):
-    if len(list(cache.folder.glob("*.npz"))) == 10:
+    if len(list(cache.folder.glob("*.npz"))) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     write(cache, *result)
 
@@ -121,8 +121,8 @@ run(sys.argv[1:])
 def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path, capsys):
     """Kill -9 after some folds: the finished ones are read back, bit for bit, the rest computed."""
     cache = tmp_path / "folds"
-    arguments = ["compare", str(csv), "-t", "income", "--folds", "10", "--jobs", "1"]
-    arguments += ["--models", "frequent,logistic,forest", "--cache", str(cache), "--json"]
+    arguments = ["compare", str(csv), "-t", "income", "--folds", "4", "--jobs", "1"]
+    arguments += ["--models", "frequent,logistic", "--cache", str(cache), "--json"]
     arguments += ["--budget", "24h", "--out", str(tmp_path / "page.html")]
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, *arguments],
@@ -131,13 +131,13 @@ def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path
     )
     assert killed.returncode == -signal.SIGKILL
     finished = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
-    assert len(finished) == 10
+    assert len(finished) == 3
     assert not (tmp_path / "page.html").exists()
     assert run(arguments) == 0
     board = json.loads(capsys.readouterr().out)
-    assert [len(model["fold_scores"]) for model in board["models"]] == [10, 10, 10]
+    assert [len(model["fold_scores"]) for model in board["models"]] == [4, 4]
     after = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
-    assert len(after) == 30
+    assert len(after) == 8
     assert finished.items() <= after.items()
 
 

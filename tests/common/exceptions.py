@@ -1,14 +1,5 @@
 """Checks of scikit-learn that an estimator is not expected to pass, each with its reason."""
 
-from tests.common.instances import draws
-
-# Changing, repeating or reordering the training rows changes what is drawn from the same seed; our
-# contracts hold these estimators to statistical equivalence instead (tests/common/contracts.py).
-_ROW_DEPENDENT = (
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
-
 _BY_NAME = "columns are found by name and others ignored, as by scikit-learn's ColumnTransformer"
 
 _REASONS: dict[str, dict[str, str]] = {
@@ -22,13 +13,7 @@ _REASONS: dict[str, dict[str, str]] = {
 
 def expected_failures(estimator):
     """The checks ``estimator`` may fail, as ``parametrize_with_checks`` wants them."""
-    name = type(estimator).__name__
-    reasons = dict(_REASONS.get(name, {}))
-    drawn = draws(estimator)
-    if drawn is not None and hasattr(estimator, "fit"):
-        for check in _ROW_DEPENDENT:
-            reasons.setdefault(check, f"draws {drawn}, which depends on the rows given")
-    return reasons
+    return _REASONS.get(type(estimator).__name__, {})
 
 
 _SCALED_ONLY = (

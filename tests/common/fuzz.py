@@ -164,7 +164,7 @@ def describe(case):
 def outcome(case):
     """Run a case; return what came of it in a word, and why.
 
-    "answered" is a right answer and "refused" an error that names value, rule and remedy; "void"
+    "predicted" is a right answer and "refused" an error that names value, rule and remedy; "void"
     are oddities that contradict each other; all else is "wrong".
     """
     estimator, (rows, targets, weights, queries) = describe(case)
@@ -204,7 +204,7 @@ def outcome(case):
                     wrong = _wrong_answer(label, fitted, method, said)
                 if wrong:
                     return "wrong", wrong
-    return ("refused", refusal) if refusal else ("answered", "")
+    return ("refused", refusal) if refusal else ("predicted", "")
 
 
 def _fault(label, place, error):

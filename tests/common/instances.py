@@ -1,10 +1,10 @@
 """Instances of every estimator for the common checks.
 
-scikit-learn's checks and our contracts see the default of every class and ``OTHER_SETTINGS``;
-suites that ask for one small model of each class take it in a ``QUICK`` form where the default is
-slow. ``DRAWS`` names the estimators whose fit draws folds, starts, bootstrap rows or epochs: for
-them invariances under a change of the training rows hold in the statistical sense only, and
-exactly under a fixed seed for unchanged rows.
+scikit-learn's checks and our contracts see a quick instance of every class (its default, or the
+``QUICK`` form where the default is slow) and ``OTHER_SETTINGS``; `make test-statistical` puts slow
+defaults through all of them. ``DRAWS`` names the estimators whose fit draws folds, starts,
+bootstrap rows or epochs: for them invariances under a change of the training rows hold in the
+statistical sense only, and exactly under a fixed seed for unchanged rows.
 """
 
 from collections.abc import Callable
@@ -34,33 +34,47 @@ REQUIRED: dict[str, dict] = {
 }
 
 _SMALL_NETS = {
-    "n_estimators": 2,
+    "n_estimators": 1,
     "n_components": 8,
-    "n_hidden": 16,
+    "n_hidden": 8,
     "n_iter_no_change": 2,
     "tol": 1e-2,
 }
+_FEW_ROUNDS = {"kernel": "laplace", "n_rounds": 1}
+_FEW_ANCHORS = {"anchors": 4, "n_neighbors": 5, "alpha": 1.0}
+_ONE_FAMILY = {"families": ["linear"], "cv": 3}
+_SMALL_TREES = {"n_estimators": 20, "depth": 3}
 
 QUICK: dict[str, dict] = {
     # class name: arguments that make a slow default quick
-    "BootstrapEnsembleClassifier": {"n_estimators": 20},
-    "BootstrapEnsembleRegressor": {"n_estimators": 20},
-    "FunctionalGradientBoostingClassifier": {"n_estimators": 10},
-    "FunctionalGradientBoostingRegressor": {"n_estimators": 10},
+    "AnchoredLocalClassifier": _FEW_ANCHORS,
+    "AnchoredLocalRegressor": _FEW_ANCHORS,
+    "AutoClassifier": _ONE_FAMILY,
+    "AutoRegressor": _ONE_FAMILY,
+    "BootstrapEnsembleClassifier": {"n_estimators": 12},
+    "BootstrapEnsembleRegressor": {"n_estimators": 12},
+    "ConformalClassifier": {"cv": 3},
+    "ConformalRegressor": {"cv": 3},
+    "FunctionalGradientBoostingClassifier": {"n_estimators": 5},
+    "FunctionalGradientBoostingRegressor": {"n_estimators": 5},
+    "GradientKernelClassifier": _FEW_ROUNDS,
+    "GradientKernelRegressor": _FEW_ROUNDS,
     "LocalDiscriminantTransformer": {"n_regions": 2, "n_init": 1},
-    "LocallyAdaptiveClassifier": {"n_regions": 2, "tol": 1e-3},
+    "LocallyAdaptiveClassifier": {"n_regions": 2, "tol": 1e-2, "n_splits": 2},
     "NeuralNeighborsClassifier": _SMALL_NETS,
     "NeuralNeighborsRegressor": _SMALL_NETS,
-    "ObliviousBoostingClassifier": {"n_estimators": 50, "depth": 4},
-    "ObliviousBoostingRegressor": {"n_estimators": 50, "depth": 4},
+    "ObliviousBoostingClassifier": _SMALL_TREES,
+    "ObliviousBoostingRegressor": _SMALL_TREES,
     "PretrainedNeighborsClassifier": {"n_passes": 1},
     "PretrainedNeighborsRegressor": {"n_passes": 1},
-    "RealAdaBoostClassifier": {"n_estimators": 10},
+    "PrunedTreeClassifier": {"cv": 3},
+    "PrunedTreeRegressor": {"cv": 3},
+    "RealAdaBoostClassifier": {"n_estimators": 5},
     "ResponsibilityMixture": {"n_components": 2, "n_init": 1},
-    "SpacePartitioningClassifier": {"n_init": 2, "max_iter": 2},
-    "SpacePartitioningRegressor": {"n_init": 2, "max_iter": 3},
+    "SpacePartitioningClassifier": {"n_init": 1, "max_iter": 2},
+    "SpacePartitioningRegressor": {"n_init": 1, "max_iter": 2},
     "SubspaceFusionClassifier": {
-        "decompositions": ["principal", "discriminant"],
+        "decompositions": ["discriminant"],
         "estimator": RidgeClassifier(),
         "n_subspaces": 2,
         "cv": 2,
@@ -72,18 +86,16 @@ QUICK: dict[str, dict] = {
         "cv": 2,
     },
     "SurfaceCalibratedClassifier": {"cv": 2},
-    "SurrogatePartitionClassifier": {"n_init": 2},
+    "SurrogatePartitionClassifier": {"n_init": 1},
 }
 
 OTHER_SETTINGS: dict[str, list[dict]] = {
     # class name: one dictionary of arguments per further instance
-    "AnchoredLocalClassifier": [{"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
-    "AnchoredLocalRegressor": [{"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
     "BayesianModelAveragingRegressor": [
         {"estimators": [("ridge", Ridge()), ("slope", LinearRegression())], "cv": "loo"}
     ],
     "DivideConquerSVC": [
-        {"C": 100.0, "n_clusters": 3, "calibration": "temperature"},
+        {"C": 100.0, "n_clusters": 3, "calibration": "temperature", "clustering": "kernel"},
         {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
     ],
     "FeatureSpaceDecomposition": [
@@ -91,8 +103,6 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
         {"method": method, "n_repeats": 1, "shrinkage": 0.1}
         for method in ("random", "principal", "discriminant", "cholesky", "approximate")
     ],
-    "GradientKernelClassifier": [{"kernel": "laplace", "n_rounds": 1}],
-    "GradientKernelRegressor": [{"kernel": "laplace", "n_rounds": 1}],
     "LocalClassifier": [{"n_neighbors": 5, "alpha": 1.0, "loss": "log_loss"}],
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "SpacePartitioningClassifier": [
@@ -113,7 +123,7 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
     "SurfaceCalibratedClassifier": [
         {
             "estimator": DecisionTreeClassifier(max_depth=3, random_state=0),
-            "cv": 4,
+            "cv": 2,
         },
     ],
     "TableEncoder": [{"encoding": "tree"}],
@@ -121,23 +131,6 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
     "WeightedLDA": [{"shrinkage": "auto"}],
     "WhiteningTransformer": [{"method": "zca"}, {"method": "pca"}],
 }
-
-# Defaults that take a quarter of a second or more on a small table: `make test-statistical` puts
-# these through all checks, and every run of the suite their quick form.
-SLOW = {
-    "BootstrapEnsembleClassifier",
-    "BootstrapEnsembleRegressor",
-    "FunctionalGradientBoostingClassifier",
-    "LocallyAdaptiveClassifier",
-    "NeuralNeighborsClassifier",
-    "NeuralNeighborsRegressor",
-    "RealAdaBoostClassifier",
-    "SpacePartitioningClassifier",
-    "SpacePartitioningRegressor",
-    "SubspaceFusionClassifier",
-    "SurfaceCalibratedClassifier",
-}
-
 
 DRAWS: dict[str, str | Callable] = {
     # class name: what it draws, or a function of the instance that says it (None for nothing)

@@ -226,7 +226,7 @@ def test_training_rows_are_shown_with_their_values(loans):
 # --- constraints ---
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_constraints_hold_on_random_queries(seed):
     """Every counterfactual obeys random constraints and has the wanted prediction."""
     rng = np.random.RandomState(seed)
@@ -244,9 +244,9 @@ def test_constraints_hold_on_random_queries(seed):
     y = score if is_number else np.where(score > score.median(), "yes", "no")
     forest = RandomForestRegressor if is_number else RandomForestClassifier
     encoder = make_column_transformer((OneHotEncoder(), ["job", "town"]), remainder="passthrough")
-    model = make_pipeline(encoder, forest(10, random_state=0)).fit(frame, y)
+    model = make_pipeline(encoder, forest(5, random_state=0)).fit(frame, y)
     n_found = 0
-    for i in range(16):
+    for i in range(8):
         options = {
             "fixed": ["rooms"] if rng.rand() < 0.5 else [],
             "increase": ["income"] if rng.rand() < 0.5 else [],

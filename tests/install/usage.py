@@ -1,6 +1,7 @@
-"""What a user with strict type checks writes; checked by `test_typing.py`, never run."""
+"""What a user with strict type checks writes; checked by `make typecheck`, never run."""
 
 from pathlib import Path
+from typing import assert_type
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from vicinal import (
 )
 from vicinal.datasets import make_xor
 from vicinal.inspection import check, compare, explain
+from vicinal.inspection.results import Comparison
 from vicinal.io import info, load, save
 from vicinal.uncertainty import uncertainty_map
 
@@ -34,4 +36,6 @@ def regress(X: NDArray[np.float64], y: NDArray[np.float64]) -> str:
     curve = LoessRegressor(span=0.3).fit(X, y)
     interval = ConformalRegressor(curve).fit(X, y).predict_interval(X, coverage=0.9)
     print(check(X, y), interval)
-    return str(compare({"auto": AutoRegressor(), "curve": LoessRegressor()}, X, y))
+    board = compare({"auto": AutoRegressor(), "curve": LoessRegressor()}, X, y)
+    assert_type(board, Comparison)
+    return str(board)

@@ -278,7 +278,7 @@ def outcome(path, rows=X, explained=False):
         is_beyond = str(error) == "index is out of bounds"
         return "reads beyond" if is_beyond else "raised", f"{type(error).__name__}: {error}"
     numbers = [part for part in found if part.dtype.kind == "f"]
-    return "answered" if all(np.isfinite(part).all() for part in numbers) else "not finite", ""
+    return "predicted" if all(np.isfinite(part).all() for part in numbers) else "not finite", ""
 
 
 def main(folder, ways, first, every):
@@ -374,7 +374,7 @@ def wrong(found, unlike=()):
 
     Other outcomes that are allowed may be named.
     """
-    allowed = ("refused", "answered", "raised", *unlike)
+    allowed = ("refused", "predicted", "raised", *unlike)
     # A scaler of scikit-learn may hold NaN, for an empty column, and so may its predictions.
     missing = ("StandardScaler.mean_ NaN", "StandardScaler.scale_ NaN")
     return {

@@ -40,7 +40,7 @@ def test_damages_of_a_search_are_refused_or_predict(tmp_path):
     found = outcomes({"search": NeighborSearch().fit(X)}, tmp_path)
     assert not wrong(found)
     assert found["search: NeighborSearch._engine narrower"][0] == "refused"
-    assert found["search: NeighborSearch._engine negative"][0] == "answered"
+    assert found["search: NeighborSearch._engine negative"][0] == "predicted"
 
 
 @posix

@@ -269,27 +269,26 @@ def test_without_a_target_uncertainty_and_explanations_remain(three_classes):
     assert "Calibration" not in report.html()
 
 
-def test_every_row_is_explained_before_any_is_compared_with_others(three_classes, monkeypatch):
+def test_rows_are_compared_with_others_while_time_for_the_rest_is_left(three_classes, monkeypatch):
+    from vicinal._base import _clock
     from vicinal.report import _model_report
 
-    has_background = []
+    seconds, has_background, real = [0.0], [], _model_report.explain
 
     def explain(model, row, *, background, **options):
         has_background.append(background is not None)
-        return _model_report_explain(model, row, background=background, **options)
+        seconds[0] += 1.0 if background is None else 5.0
+        return real(model, row, background=background, **options)
 
-    _model_report_explain = _model_report.explain
+    monkeypatch.setattr(_clock, "now", lambda: seconds[0])
     monkeypatch.setattr(_model_report, "explain", explain)
-    monkeypatch.setattr(_model_report, "_background_cost", lambda model, background: 0.0)
     X, y = three_classes
-    model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
-    page = ModelReport(model, X, y, n_explained=2).as_dict()
-    assert has_background == [False, False, True, True]
-    keys = [section["key"] for section in page["explanations"][0]["sections"]]
-    assert "counterfactual" in keys
-    monkeypatch.setattr(_model_report, "_background_cost", lambda model, background: np.inf)
-    page = ModelReport(model, X, y, n_explained=2).as_dict()
-    assert "surface" not in [section["key"] for section in page["explanations"][0]["sections"]]
+    model = GaussianNB().fit(X, y)
+    # One second for the first row alone, 5 for each of two with comparisons, 1 for the last.
+    page = ModelReport(model, X, n_explained=3, time_budget=12.5).as_dict()
+    assert has_background == [False, True, True, False]
+    keys = [[section["key"] for section in part["sections"]] for part in page["explanations"]]
+    assert ["counterfactual" in found for found in keys] == [True, True, False]
 
 
 def test_time_budget_limits_the_explanations(three_classes):

@@ -50,7 +50,7 @@ def serving(model, **options):
         time.sleep(0.05)
     yield f"127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
     server.should_exit = True
-    thread.join(10)
+    thread.join(300)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from vicinal.serve import _app, create_app, serve
 from vicinal.serve._requests import Workers
 from vicinal.serve._served_model import ServedModel
 
-WAIT = 60.0  # seconds after which an event that never comes fails the test
+WAIT = 300.0  # seconds after which an event that never comes fails the test
 ROWS = json.dumps({"rows": [[5.1, 3.5, 1.4, 0.2]]}).encode()
 HEADER = b"x0,x1,x2,x3\n"
 

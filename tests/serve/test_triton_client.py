@@ -40,7 +40,7 @@ def listening():
     yield listen
     for server, thread in running:
         server.should_exit = True
-        thread.join(10)
+        thread.join(300)
 
 
 @pytest.fixture(scope="module")

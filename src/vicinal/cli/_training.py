@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import TimeSeriesSplit
@@ -32,12 +33,12 @@ from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
 _MOST_JOBS = 4
 _FOLDS = 5
 _WORKER = "vicinal.inspection.compare._fold_worker"
-_EXPLAINED_ROWS = 24
+_EXPLAINED_ROWS = 12
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS, _COMPILED_COLUMNS = 60, 30
 _MOST_EXPLAINED_COLUMNS = 1000  # explanations change one column at a time: quadratic
 # The page's share of the budget, and of that, the shares of its parts.
-_PAGE_SHARE, _PAGE_SECONDS = 0.25, 45.0
+_PAGE_SHARE, _PAGE_SECONDS = 0.2, 30.0
 _REFIT_SHARE, _PREDICT_SHARE, _EXPLAIN_SHARE = 0.4, 0.15, 0.75
 
 
@@ -109,7 +110,9 @@ def compare(
         raise RuntimeError("no model finished a fold; the lines above show the errors")
     held_out = board.entries[0].out_of_fold
     threshold = None if cost is None else choose_threshold(held_out, checked, label, cost)
-    page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
+    end = min(end, _clock.now() + page_seconds)
+    with parallel_config("threading", n_jobs=jobs):
+        page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
     log(f"report: {page}")
     if save is not None:
         _save_best(board, chosen, checked, source, save, seconds, label, threshold)

@@ -297,21 +297,20 @@ class ModelReport(Page):
         return parts
 
     def _explanations(self, rows: np.ndarray, end: float) -> list[dict[str, Any]]:
-        """Explain every row, then add comparisons with background rows while there is time."""
-        parts: list[dict[str, Any]] = []
-        for row in rows.tolist():
-            if parts and _clock.now() >= end:
-                return parts
-            parts.append(self._explanation(row, None))
+        """Explain the rows, with comparisons to background rows as far as time allows."""
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
         background = rows_of(self.X, others) if len(others) > 1 else None
-        cost = _background_cost(self.model, background)
+        cost, started = _background_cost(self.model, background), _clock.now()
+        # The first row tells what a row costs without comparisons, which all rows shall have.
+        parts = [self._explanation(row, None) for row in rows[:1].tolist()]
+        plain_cost = _clock.now() - started
         for at, row in enumerate(rows.tolist()):
             started = _clock.now()
-            if started + cost > end:
-                break
-            parts[at] = self._explanation(row, background)
-            cost = max(cost, _clock.now() - started)
+            if started + cost + plain_cost * (len(rows) - at - 1) < end:
+                parts[at:] = [self._explanation(row, background)]
+                cost = max(cost, _clock.now() - started)
+            elif at and started < end:
+                parts.append(self._explanation(row, None))
         return parts
 
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
