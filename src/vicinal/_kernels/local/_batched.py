@@ -619,27 +619,13 @@ def _relative_penalty(offsets, weights, alpha: float):
 
 
 def put_rows(target: Any, rows: Any, values: Any) -> Any:
-    """Return ``target`` with some rows replaced (array-API arrays need not allow assignment)."""
+    """Return ``target`` with values at some of its entries, whose numbers ascend."""
     xp = namespace(target)
-    if is_torch(target):
-        target = target.clone()
-        target[rows] = values
-        return target
     if rows.shape[0] == 0:
         return target
-    if rows.shape[0] == target.shape[0]:
-        return values
-    order = xp.concat([rows, other_rows(rows, target.shape[0])])
-    joined = xp.concat([values, xp.take(target, order[rows.shape[0] :], axis=0)], axis=0)
-    return xp.take(joined, xp.argsort(order), axis=0)
-
-
-def other_rows(rows: Any, n: int) -> Any:
-    """Return the row numbers below n that are not among the sorted ``rows``."""
-    xp = namespace(rows)
-    everyone = xp.arange(n, dtype=rows.dtype, device=compat.device(rows))
-    if rows.shape[0] == 0:
-        return everyone
-    position = xp.searchsorted(rows, everyone)
+    every = xp.arange(target.shape[0], dtype=rows.dtype, device=compat.device(rows))
+    position = xp.searchsorted(rows, every)
     position = xp.minimum(position, xp.full_like(position, rows.shape[0] - 1))
-    return everyone[xp.take(rows, position) != everyone]
+    is_put = xp.take(rows, position) == every
+    shape = (-1, *[1] * (target.ndim - 1))
+    return xp.where(xp.reshape(is_put, shape), xp.take(values, position, axis=0), target)

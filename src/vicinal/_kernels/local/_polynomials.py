@@ -542,20 +542,6 @@ def _invert(S, degree, M):
 
 
 @fast_jit
-def _squared_norm(x, f, q, inverse, lift, c0, c1, c2):
-    """Return the sum of squares of the equivalent kernel; weights are one if ``lift``."""
-    total = 0.0
-    for i in range(x.shape[0]):
-        z = (x[i] - q) * inverse
-        u = abs(z)
-        t = 1.0 - u * u * u
-        w = 1.0 if lift else t * t * t
-        value = w * f[i] * (c0 + z * (c1 + z * c2))
-        total += value * value
-    return total
-
-
-@fast_jit
 def _edges(x, q, start, stop, radius):
     """Return the part of a window within ``radius`` of q."""
     return (
@@ -588,25 +574,22 @@ class LineWindow(NamedTuple):
 
 
 class LineFits(NamedTuple):
-    """Results of the fits at a block of queries.
+    """Predictions and derivatives of a block of queries, (n_queries, n_outputs).
 
-    Predictions and derivatives (n_queries, n_outputs), the squared norms |l(q)|^2 of the equivalent
-    kernels (n_queries,), and ``solved``, False where the moments do not determine the fit or
-    the bandwidth is 0.
+    ``solved`` is False where the moments do not determine the fit or the bandwidth is 0.
     """
 
     values: Any
     slopes: Any
-    norms: Any
     solved: Any
 
 
 @fast_jit
-def smooth_line(points, Q, window, want_norms, out):
+def smooth_line(points, Q, window, out):
     """Evaluate local polynomials of sorted points at the queries (n_queries,)."""
     x, Y, f = points
     k, beyond, stretch, guarded, degree = window
-    values, slopes, norms, solved = out
+    values, slopes, solved = out
     n = x.shape[0]
     S = np.empty(5)
     T = np.empty(3)
@@ -626,12 +609,11 @@ def smooth_line(points, Q, window, want_norms, out):
         if guarded:
             start, stop = _edges(x, q, start, stop, 0.999 * h)
             near, far = _edges(x, q, start, stop, 0.001 * h)
-        first, last = start, stop
         for c in range(Y.shape[0]):
             S[:] = 0.0
             T[:] = 0.0
             y = Y[c]
-            _add_moments(x[first:last], y[first:last], f[first:last], q, inverse, degree, S, T)
+            _add_moments(x[start:stop], y[start:stop], f[start:stop], q, inverse, degree, S, T)
             if guarded:
                 _lift_centre(x[near:far], y[near:far], f[near:far], q, inverse, S, T)
             if c == 0 and not _invert(S, degree, M):
@@ -639,13 +621,6 @@ def smooth_line(points, Q, window, want_norms, out):
                 break
             values[t, c] = M[0, 0] * T[0] + M[0, 1] * T[1] + M[0, 2] * T[2]
             slopes[t, c] = (M[1, 0] * T[0] + M[1, 1] * T[1] + M[1, 2] * T[2]) * inverse
-        if want_norms and solved[t]:
-            c0, c1, c2 = M[0, 0], M[0, 1], M[0, 2]
-            norms[t] = (
-                _squared_norm(x[first:near], f[first:near], q, inverse, False, c0, c1, c2)
-                + _squared_norm(x[near:far], f[near:far], q, inverse, True, c0, c1, c2)
-                + _squared_norm(x[far:last], f[far:last], q, inverse, False, c0, c1, c2)
-            )
 
 
 def quantile_nodes(x: np.ndarray, n_cells: int) -> np.ndarray:
