@@ -466,7 +466,7 @@ def test_location_columns_by_name_and_their_errors(data):
     assert_allclose(named, fixed(location_columns=[0, 1]).fit(X, y).predict(X))
     with pytest.raises(ValueError, match="names"):
         fixed(location_columns=["w"]).fit(frame, y)
-    with pytest.raises(ValueError, match=r"names \['u'\], but X has no names; give numbers"):
+    with pytest.raises(ValueError, match=r"names \['u'\], but the columns have no names"):
         fixed(location_columns=["u"]).fit(X, y)
     with pytest.raises(ValueError, match="at least one and not all of the 3 columns"):
         fixed(location_columns=[0, 1, 2]).fit(X, y)

@@ -15,6 +15,7 @@ from vicinal._base import (
     Progress,
     TrainingData,
     class_factors,
+    column_mask,
     takes_weights,
     training_data,
 )
@@ -343,26 +344,10 @@ def _check_device(p: SimpleNamespace, solver: Any, data: TrainingData) -> None:
 
 def location_mask(columns, n_features: int, names) -> np.ndarray:
     """Return which columns locate a row, from numbers, names or a mask."""
-    given, columns = columns, np.asarray(columns)
-    if columns.dtype.kind in "OUS":
-        names = list(names)
-        missing = [str(name) for name in columns if name not in names]
-        if missing:
-            known = f"has columns {names}" if names else "has no names; give numbers of columns"
-            raise ValueError(f"location_columns names {missing}, but X {known}.")
-        columns = np.array([names.index(name) for name in columns])
-    mask = np.zeros(n_features, dtype=bool)
-    if columns.dtype == bool and len(columns) == n_features:
-        mask = columns.copy()
-    elif columns.size and (columns.min() < -n_features or columns.max() >= n_features):
-        raise ValueError(
-            f"location_columns={given!r} names a column that X does not have; X has {n_features}."
-        )
-    else:
-        mask[columns.astype(np.int64)] = True
+    mask = column_mask(columns, n_features, names, "location_columns")
     if not mask.any() or mask.all():
         raise ValueError(
-            f"location_columns={given!r} must name at least one and not all of the {n_features} "
+            f"location_columns={columns!r} must name at least one and not all of the {n_features} "
             "columns of X."
         )
     return mask
@@ -465,10 +450,15 @@ class Selected(NamedTuple):
 
 def select(data: TrainingData, settings: LocalSettings) -> Selected:
     """Select what the user left unset, by leaving rows out."""
-    if not (settings.is_open or settings.has_temperature):
-        rows = mapped(data, settings, settings.metric)
-        rule = size_rules(settings, rows)[0]
-        return Selected(rows, settings.metric, rule, settings.degrees[0], settings.alphas[0])
+    if settings.is_open or settings.has_temperature:
+        return _compare(data, settings)
+    rows = mapped(data, settings, settings.metric)
+    rule = size_rules(settings, rows)[0]
+    return Selected(rows, settings.metric, rule, settings.degrees[0], settings.alphas[0])
+
+
+def _compare(data: TrainingData, settings: LocalSettings) -> Selected:
+    """Return the setting selected by left-out losses, with its scores."""
     loss, weights = loss_of(data), data.host(data.weights)
     sample = draw_rows(len(data), settings.random_state)
     candidates: list[Candidate] = []

@@ -298,34 +298,20 @@ class Localizer:
             distances[part], indices[part], h, None if user is None else user[part], rule
         )
 
-    def _nearest(self, Q, rule, rows, groups) -> WeightedNeighborhoods:
-        """Search with growing ``m`` until every query has enough neighbours."""
+    def _nearest(self, Q, rule, rows, groups, m: int | None = None) -> WeightedNeighborhoods:
+        """Search ``m`` rows, and twice as many for queries that need more."""
         n = self.n_samples
-        m = min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
-        pending = np.arange(Q.shape[0])
-        parts, order = [], []
-        while pending.size:
-            own = None if rows is None else rows[pending]
-            distances, indices = self.index.nearest(Q[pending], m)
-            h, complete, user = self._bandwidths(distances, indices, rule, own, groups, m == n)
-            if complete.all():
-                parts.append(self._compress(distances, indices, h, user, rule))
-                order.append(pending)
-                break
-            if complete.any():
-                parts.append(
-                    self._compress(
-                        distances[complete],
-                        indices[complete],
-                        h[complete],
-                        None if user is None else user[complete],
-                        rule,
-                    )
-                )
-                order.append(pending[complete])
-            pending = pending[~complete]
-            m = min(n, 2 * m)
-        return _merge(parts, order, Q.shape[0])
+        m = m or min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
+        distances, indices = self.index.nearest(Q, m)
+        h, complete, user = self._bandwidths(distances, indices, rule, rows, groups, m == n)
+        if complete.all():
+            return self._compress(distances, indices, h, user, rule)
+        done, rest = np.flatnonzero(complete), np.flatnonzero(~complete)
+        user = None if user is None else user[done]
+        found = self._compress(distances[done], indices[done], h[done], user, rule)
+        left_out = None if rows is None else rows[rest]
+        more = self._nearest(Q[rest], rule, left_out, groups, min(n, 2 * m))
+        return _merge([found, more], [done, rest])
 
     def _bandwidths(self, distances, indices, rule, own, groups, is_all):
         """Return h, whether every row within it was found, and the user weights of the rows."""
@@ -444,7 +430,7 @@ class Localizer:
         some = np.flatnonzero(empty)
         extra = self._nearest(Q[some], enlarged, None if rows is None else rows[some], groups)
         keep = np.flatnonzero(~empty)
-        return _merge([take_queries(found, keep), extra], [keep, some], len(empty))
+        return _merge([take_queries(found, keep), extra], [keep, some])
 
 
 class DeviceLocalizer(Localizer):
@@ -508,15 +494,8 @@ def drop_zeros(found: WeightedNeighborhoods) -> WeightedNeighborhoods:
     )
 
 
-def _merge(
-    parts: list[WeightedNeighborhoods], order: list[np.ndarray], n_queries: int
-) -> WeightedNeighborhoods:
+def _merge(parts: list[WeightedNeighborhoods], order: list[np.ndarray]) -> WeightedNeighborhoods:
     """Join parts back into the order of the queries."""
-    if len(parts) == 1 and len(order[0]) == n_queries:
-        return parts[0]
-    if not parts:
-        none = np.empty(0)
-        return WeightedNeighborhoods(np.zeros(1, np.int64), np.empty(0, np.int64), none, none, none)
     offsets = np.cumsum([0] + [len(part.indices) for part in parts])
     joined = WeightedNeighborhoods(
         np.concatenate(

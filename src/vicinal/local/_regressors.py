@@ -542,17 +542,9 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
 
     _parameter_constraints: dict = {
         **{
-            name: SHARED_CONSTRAINTS[name]
-            for name in (
-                "bandwidth",
-                "n_neighbors",
-                "kernel",
-                "metric",
-                "metric_params",
-                "algorithm",
-                "n_jobs",
-                "random_state",
-            )
+            name: constraint
+            for name, constraint in SHARED_CONSTRAINTS.items()
+            if name not in ("alpha", "alpha_scale", "location_columns", "verbose")
         },
         "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
     }

@@ -690,15 +690,15 @@ def size_rules(settings: Any, rows: LocalRows) -> list:
     """Return the neighbourhood sizes to compare, ascending; one if the user set it."""
     if settings.is_forest:
         return [ForestRule(FOREST_ROWS)]
-    if settings.bandwidth is not None:
-        radii = [settings.bandwidth]
-        if isinstance(settings.bandwidth, str):
-            radii = _bandwidths(rows, settings.random_state)
-        return [RadiusRule(float(h), settings.kernel, settings.outside) for h in radii]
-    if isinstance(settings.n_neighbors, tuple):
+    if settings.bandwidth is None:
+        if not isinstance(settings.n_neighbors, tuple):
+            return [nearest_rule(settings, rows)]
         counts = affordable_sizes(settings.n_neighbors, rows.total_weight, rows.n_columns)
         return [NearestRule(float(k), settings.kernel) for k in counts]
-    return [nearest_rule(settings, rows)]
+    radii = [settings.bandwidth]
+    if isinstance(settings.bandwidth, str):
+        radii = _bandwidths(rows, settings.random_state)
+    return [RadiusRule(float(h), settings.kernel, settings.outside) for h in radii]
 
 
 def nearest_rule(settings: Any, rows: LocalRows) -> NearestRule:

@@ -34,14 +34,13 @@ from vicinal._kernels.local._batched import (
     batched_ridge_values,
     batched_slopes,
     is_small,
+    least_squares_fits,
     small_equivalent_kernels,
     small_slopes,
 )
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._polynomials import (
     design_matrix,
-    polynomial_equivalent_kernels,
-    polynomial_slopes,
     pseudo_inverse_fit,
     ridge_equivalent_kernels,
     ridge_slopes,
@@ -171,10 +170,10 @@ class RidgeSolver:
 
         def polynomial(some):
             queries = bundled(X, Q, found, some, self.degree)
-            polynomial_equivalent_kernels(queries, values, solved[some])
+            solved[some] = least_squares_fits(queries, None, values)
 
         over_queries(polynomial, found.n_queries, self.n_jobs)
-        failed = np.flatnonzero(~solved)
+        failed = np.flatnonzero(~solved & ~found.is_empty())
         _warn_underdetermined(X, found, failed, self.degree)
         for t in failed:
             entries, offsets, weights = _neighborhood(X, Q, found, t)
@@ -211,10 +210,10 @@ class RidgeSolver:
             if alpha > 0.0:
                 ridge_slopes(queries, Y, float(alpha), self.relative, out[some], solved[some])
             else:
-                polynomial_slopes(queries, Y, out[some], solved[some])
+                solved[some] = least_squares_fits(queries, Y, out[some])
 
         over_queries(slopes, found.n_queries, self.n_jobs)
-        for t in np.flatnonzero(~solved):
+        for t in np.flatnonzero(~solved & ~found.is_empty()):
             entries, offsets, weights = _neighborhood(rows, design, found, t)
             out[t] = 0.0
             if not _is_flat(offsets, weights):

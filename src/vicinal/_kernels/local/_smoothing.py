@@ -193,14 +193,14 @@ def column_scale(X: Any, sample_weight: Any) -> tuple[Any, Any]:
     """
     if sparse.issparse(X):
         return None, _sparse_scale(X, sample_weight)
-    if isinstance(X, np.ndarray):
-        return standard_scale(np.asarray(X, dtype=np.float64), sample_weight)
-    xp = namespace(X)
-    mean = weighted_mean(X, sample_weight)
-    variance = weighted_mean((X - mean) ** 2, sample_weight)
-    one = xp.ones_like(mean)
-    floor = (10.0 * float(xp.finfo(X.dtype).eps)) ** 2 * xp.maximum(mean * mean, one)
-    return mean, xp.sqrt(xp.where(variance > floor, variance, one))
+    if not isinstance(X, np.ndarray):
+        xp = namespace(X)
+        mean = weighted_mean(X, sample_weight)
+        variance = weighted_mean((X - mean) ** 2, sample_weight)
+        one = xp.ones_like(mean)
+        floor = (10.0 * float(xp.finfo(X.dtype).eps)) ** 2 * xp.maximum(mean * mean, one)
+        return mean, xp.sqrt(xp.where(variance > floor, variance, one))
+    return standard_scale(np.asarray(X, dtype=np.float64), sample_weight)
 
 
 def weighted_mean(columns: Any, sample_weight: Any) -> Any:
