@@ -103,37 +103,6 @@ def test_fast_path_of_several_classes_equals_the_general_path(data, exact, gener
     assert_allclose(fast[present], slow[present], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_features", [3, 40])
-def test_multinomial_fast_path_equals_the_general_path(rng, n_features):
-    X = rng.normal(size=(150, n_features))
-    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=150), [-0.8, 0.0, 0.8])
-    Q = rng.normal(size=(12, n_features))
-    fast = fixed(estimator=LogisticRegression(C=0.7)).fit(X, y)
-    slow = fixed(estimator=OtherLogistic(C=0.7, tol=1e-10, max_iter=10_000)).fit(X, y)
-    assert fast.local_coef(Q).shape[0] == len(Q)
-    with pytest.raises(ValueError, match="built-in local model"):
-        slow.local_coef(Q)
-    assert_allclose(fast.predict_proba(Q), slow.predict_proba(Q), rtol=1e-6, atol=1e-9)
-    whole = np.isfinite(slow.decision_function(Q)).sum(axis=1) > 2
-    assert whole.sum() > 3
-    assert_allclose(
-        fast.decision_function(Q[whole]), slow.decision_function(Q[whole]), rtol=1e-6, atol=1e-6
-    )
-
-
-def test_multinomial_slopes_are_those_of_the_estimator(data):
-    X, y, Q = data
-    model = fixed(estimator=LogisticRegression()).fit(X, y)
-    order = np.argsort(np.linalg.norm(X - Q[0], axis=1))
-    distance = np.linalg.norm(X - Q[0], axis=1)[order]
-    w = (1 - (distance[:25] / distance[25]) ** 3) ** 3
-    nearest = order[:25]
-    one = LogisticRegression(tol=1e-10, max_iter=10_000)
-    one.fit(X[nearest] - Q[0], y[nearest], sample_weight=w)
-    assert len(one.classes_) == 3
-    assert_allclose(model.local_coef(Q[:1])[0], one.coef_, rtol=1e-5, atol=1e-7)
-
-
 def test_multinomial_model_gives_absent_classes_no_chance():
     X = np.array([[0.0], [0.1], [0.2], [0.3], [5.0], [5.1]])
     y = np.array([0, 1, 0, 1, 2, 2])

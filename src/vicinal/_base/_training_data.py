@@ -55,6 +55,8 @@ class TrainingData:
         Row number of each row in the table given to ``fit``; ``None`` if no row was dropped.
     start : int
         Row number of the first row, if these rows are one block of a larger table.
+    is_host : bool
+        Whether the rows are in host memory; False for those of another array library.
     """
 
     X: Any
@@ -64,6 +66,8 @@ class TrainingData:
     groups: Any = None
     index: Any = None
     start: int = 0
+
+    is_host = True
 
     def __len__(self) -> int:
         return num_samples(self.X)
@@ -110,6 +114,15 @@ class TrainingData:
     def array(self, values: Any) -> Any:
         """Return values from the host as an array of the library and the device of the rows."""
         return np.asarray(values)
+
+    def encoded(self, task: str | None) -> "TrainingData":
+        """Return the data with class codes for classification, with floats for regression."""
+        if task == "classification":
+            classes, codes = encode_labels(self.y)
+            return replace(self, y=codes, classes=classes)
+        if task == "regression":
+            return replace(self, y=self.y.astype(np.float64, copy=False))
+        return self
 
     def rows(self, index: Any) -> Any:
         """Return some rows of X."""
@@ -165,6 +178,8 @@ class TrainingData:
 class DeviceTrainingData(TrainingData):
     """Training data in another array library, on its device."""
 
+    is_host = False
+
     @property
     def xp(self) -> Any:
         return namespace(self.X)
@@ -194,6 +209,18 @@ class DeviceTrainingData(TrainingData):
         variance = self.weights @ ((X - mean) ** 2) / total
         scaler = scaler_of(as_numpy(mean), as_numpy(variance), float(total))
         return replace(self, X=scaled_rows(scaler, self.X)), scaler
+
+    def encoded(self, task: str | None) -> "TrainingData":
+        if task == "classification":
+            classes, codes = encode_device_labels(self.y, self.X)
+            return replace(self, y=codes, classes=classes)
+        if task == "regression":
+            xp = self.xp
+            y = xp.asarray(self.y, dtype=self.X.dtype, device=compat.device(self.X))
+            if not bool(xp.all(xp.isfinite(y))):
+                raise ValueError("y contains NaN or infinity; drop those rows from X and y.")
+            return replace(self, y=y)
+        return self
 
     def take(self, index: np.ndarray) -> "DeviceTrainingData":
         rows = self.array(index)
@@ -257,12 +284,7 @@ def training_data(
     index = None
     if len(rows) < n_given:
         X, index = rows_of(X, rows), rows
-    classes = None
-    if task == "classification":
-        classes, y = encode_labels(y)
-    elif task == "regression":
-        y = y.astype(np.float64, copy=False)
-    return TrainingData(X, y, classes, weight, groups, index)
+    return TrainingData(X, y, None, weight, groups, index).encoded(task)
 
 
 def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options):
@@ -290,14 +312,7 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
             groups = None if groups is None else groups[kept]
             if y is not None:
                 y = xp.take(y, rows, axis=0) if is_array_api(y) else np.asarray(y)[kept]
-    classes = None
-    if task == "classification":
-        classes, y = encode_device_labels(y, X)
-    elif task == "regression":
-        y = xp.asarray(y, dtype=X.dtype, device=compat.device(X))
-        if not bool(xp.all(xp.isfinite(y))):
-            raise ValueError("y contains NaN or infinity; drop those rows from X and y.")
-    return DeviceTrainingData(X, y, classes, weight, groups, index)
+    return DeviceTrainingData(X, y, None, weight, groups, index).encoded(task)
 
 
 def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) -> Any:

@@ -76,6 +76,28 @@ def class_factors(
     return weights.sum() / (len(classes) * counts)
 
 
+def column_mask(columns: Any, n_features: int, names: Any, name: str) -> np.ndarray:
+    """Return a mask of columns given as numbers, names or a mask; ``name`` is the parameter."""
+    mask = np.zeros(n_features, dtype=bool)
+    given, columns = columns, np.atleast_1d(np.asarray(() if columns is None else columns))
+    if columns.size == 0:
+        return mask
+    if columns.dtype == bool and len(columns) == n_features:
+        return columns.copy()
+    if columns.dtype.kind in "OUS":
+        known = [] if names is None else list(names)
+        missing = [str(column) for column in columns if column not in known]
+        if missing:
+            are = f"are {known}" if known else "have no names; give their numbers"
+            raise ValueError(f"{name} names {missing}, but the columns {are}.")
+        columns = np.array([known.index(column) for column in columns])
+    is_number = columns.dtype.kind in "iu"
+    if not is_number or columns.min() < -n_features or columns.max() >= n_features:
+        raise ValueError(f"{name}={given!r} must name some of the {n_features} columns of X.")
+    mask[columns] = True
+    return mask
+
+
 def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
     """Return the sorted classes on the host and the code of each label on the device of ``X``.
 

@@ -11,7 +11,8 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
 from vicinal._base import Progress, TrainingData, group_folds, saved
-from vicinal._kernels.local._smoothing import blend_slopes, blend_values
+from vicinal._kernels.local._smoothing import blend_values, smooth_targets
+from vicinal.local._fit import loss_of
 from vicinal.local._fits import LocalFit
 from vicinal.local._neighborhoods import (
     Localizer,
@@ -22,9 +23,14 @@ from vicinal.local._neighborhoods import (
     drop_zeros,
     take_queries,
 )
-from vicinal.local._rows import LocalRows, is_forest, sees_labels
-from vicinal.local._selection import metric_views
-from vicinal.local._settings import MAX_ROWS, draw_rows
+from vicinal.local._rows import (
+    MAX_ROWS,
+    LocalRows,
+    draw_rows,
+    is_forest,
+    metric_views,
+    sees_labels,
+)
 from vicinal.local._solvers import over_queries, weight_shares
 
 # Rows that k-means sees: enough for good centres, and bounded for large tables.
@@ -117,9 +123,9 @@ class AnchorPlanes:
 
     def blended_slopes(self, found: WeightedNeighborhoods) -> np.ndarray:
         """Return the blended slopes, shape (n_queries, n_outputs, n_columns)."""
-        out = np.empty((found.n_queries, *self.slopes.shape[1:]))
-        blend_slopes(found.indptr, found.indices, found.weights, self.slopes, out)
-        return out
+        flat = self.slopes.reshape(len(self.slopes), -1)
+        sums = smooth_targets(found.indptr, found.indices, weight_shares(found), flat)
+        return sums.reshape(-1, *self.slopes.shape[1:])
 
 
 def blending_rule(n_blended: int) -> NearestRule:
@@ -139,6 +145,7 @@ class BlendSolver:
     n_jobs: int | None = None
 
     is_compiled = True
+    has_gradient = False
 
     def with_method(self, method: str | None) -> "BlendSolver":
         """Return self: there is one kind of prediction."""
@@ -189,7 +196,7 @@ class Plan:
 
 def check_anchored(estimator, data: TrainingData) -> None:
     """Refuse what cannot be stored as planes, before any work."""
-    if sparse.issparse(data.X) or data.xp is not np:
+    if sparse.issparse(data.X) or not data.is_host:
         raise TypeError(
             f"X is a {type(data.X).__name__}, but {type(estimator).__name__} takes dense NumPy "
             "arrays, not sparse or device ones; convert X, or use a local model without anchors."
@@ -233,6 +240,7 @@ class AnchorSearch:
         factors = _ALPHA_FACTORS if alpha_is_open and fit.alpha > 0.0 else (1.0,)
         self.alphas = [factor * fit.alpha for factor in factors]
         self.results: dict[str, np.ndarray] | None = None
+        self._loss, self._weights = loss_of(table), table.weights
 
     @classmethod
     def of(cls, anchors, fit: LocalFit, data: TrainingData, settings, metric) -> "AnchorSearch":
@@ -312,18 +320,14 @@ class AnchorSearch:
         """Return the coordinates of rows of X in the search."""
         return (data or self.fit.data).mapping(X)[0]
 
-    def _loss(self, data) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    def loss(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the weighted loss of predictions for rows."""
-        loss, weights = data.losses(), data.sample_weight
-        if weights is None:
-            return loss
-        return lambda values, rows: loss(values, rows) * weights[rows]
+        return self._loss(values, rows) * self._weights[rows]
 
     def _losses(self, centers) -> dict[Plan, np.ndarray]:
         """Return the weighted loss of each held-out row under every size, penalty and blend."""
         losses: dict = {}
         for data, coords, neighborhoods, held in self._held(centers):
-            loss = self._loss(data)
             blended = self._blended(coords, data.index.X[held])
             for rule, found in neighborhoods:
                 for alpha in self.alphas:
@@ -331,7 +335,7 @@ class AnchorSearch:
                     for n_blended, near in blended.items():
                         values = anchors.predict(data.rows[held], near, self.fit.solver.n_jobs)
                         plan = Plan(rule, alpha, n_blended)
-                        losses.setdefault(plan, []).append(loss(values, held))
+                        losses.setdefault(plan, []).append(self.loss(values, held))
         return {plan: np.concatenate(parts) for plan, parts in losses.items()}
 
     def _refit_losses(self, centers, plan) -> dict[Plan, np.ndarray]:
@@ -340,7 +344,6 @@ class AnchorSearch:
         if not self.fit.solver.is_linear:
             return losses
         for data, coords, neighborhoods, held in self._held(centers, [plan.rule]):
-            loss = self._loss(data)
             (_, found), *_ = neighborhoods
             first = fit_planes(self.fit.solver, data, coords, found, plan.alpha, 1)
             blended = self._blended(coords, data.index.X[held])
@@ -353,7 +356,7 @@ class AnchorSearch:
                     near = blended[n_blended]
                     values = refitted.predict(data.rows[held], near, self.fit.solver.n_jobs)
                     key = replace(plan, n_blended=n_blended, n_refits=i)
-                    losses.setdefault(key, []).append(loss(values, held))
+                    losses.setdefault(key, []).append(self.loss(values, held))
         return {plan: np.concatenate(parts) for plan, parts in losses.items()}
 
     def _blended(self, coords, queries) -> dict[int, WeightedNeighborhoods]:
@@ -368,13 +371,12 @@ class AnchorSearch:
         """Return the held-out losses of the model fitted around every query, on the same folds."""
         parts, fit = [], self.fit
         for data, folds in self.folds:
-            loss = self._loss(data)
             for held in folds:
                 absent = self._absent(held)
                 blocks = data.left_out([fit.rule], held, fit.factor, groups=absent)
                 for _, own, _, design, found in blocks:
                     values = fit.solver.path(data, design, found, [fit.alpha])[0]
-                    parts.append(loss(values, own))
+                    parts.append(self.loss(values, own))
         return np.concatenate(parts)
 
     def _held(self, centers, rules=None) -> Iterator:

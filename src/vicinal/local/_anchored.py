@@ -12,9 +12,8 @@ from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal.local._anchor_search import AnchorSearch, Plan, blended_fit, check_anchored
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
 from vicinal.local._classifiers import LOSSES, BaseLocalClassifier
+from vicinal.local._fit import LocalSettings, local_data, resolve, select, store
 from vicinal.local._neighborhoods import NearestRule
-from vicinal.local._selection import select, store
-from vicinal.local._settings import LocalSettings, local_data, resolve
 
 
 def select_anchors(
@@ -168,7 +167,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
         """Choose the anchors, fit their models and calibrate."""
-        data = local_data(self, X, y, sample_weight, groups, "classification")
+        data = local_data(self, X, y, sample_weight, groups)
         self.classes_ = data.classes
         search, centers, plan, settings = select_anchors(self, data)
         self.temperature_ = None
@@ -285,7 +284,7 @@ class AnchoredLocalRegressor(
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
-        data = local_data(self, X, y, sample_weight, groups, "regression")
+        data = local_data(self, X, y, sample_weight, groups)
         search, centers, plan, _ = select_anchors(self, data)
         store_anchors(self, search, centers, plan)
         self._keep_rows(data.X, data.y, data.sample_weight)

@@ -7,13 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import (
-    check_magnitude,
-    documented,
-    held_out_by_folds,
-    is_ready,
-    query_rows,
-)
+from vicinal._base import documented, held_out_by_folds
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import (
     ExplainRowMixin,
@@ -25,9 +19,9 @@ from vicinal._base._explanation import (
 )
 from vicinal._conformal import HeldOutRows, TypicalityMixin, some_rows
 from vicinal._kernels.local._smoothing import KERNELS
-from vicinal.local._rows import METRICS
-from vicinal.local._selection import held_out_candidates, label_folds
-from vicinal.local._settings import local_data, resolve
+from vicinal.local._fit import local_data, resolve
+from vicinal.local._held_out import held_out_candidates
+from vicinal.local._rows import METRICS, label_folds
 from vicinal.local._solvers import probabilities, weight_shares
 
 # Largest number of neighbours in the table of an explanation.
@@ -156,22 +150,20 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         """
         model = clone(self)
         model._validate_params()
-        task = "classification" if is_classifier(model) else "regression"
-        data = local_data(model, X, y, sample_weight, groups, task)
+        data = local_data(model, X, y, sample_weight, groups)
         if len(data) != len(y):
             raise ValueError(
                 f"sample_weight is zero for {len(y) - len(data)} rows, but held_out predicts every "
                 "row; remove those rows from X and y first."
             )
-        if task == "classification":
+        if data.classes is not None:
             model.classes_ = data.classes
         settings = resolve(model, data)
         if settings.solver.is_compiled:
-            complete = getattr(type(self), "_complete", None)
-            return held_out_candidates(model, data, settings, folds, rows, complete)
+            return held_out_candidates(model, data, settings, folds, rows)
         if folds is None:
             folds = label_folds(len(data), data.groups, model.random_state)
-        method = "predict_proba" if task == "classification" else "predict"
+        method = "predict" if data.classes is None else "predict_proba"
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return held_out_by_folds(
             model, X, np.asarray(y), folds, sample_weight=weights, method=method, rows=rows
@@ -182,12 +174,7 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
     def _queries(self, X):
         """Return checked queries."""
         check_is_fitted(self)
-        rows = self._model.data
-        if not (rows.is_host and is_ready(self, X, np.float64)):
-            X = query_rows(self, X, accept_sparse="csr" if rows.is_sparse else False)
-        if rows.is_host:
-            check_magnitude("X", X, rows.dtype)
-        return X
+        return self._model.data.checked(self, X)
 
     def _shaped(self, values) -> Any:
         """Drop the output axis of a single target and restore the precision of the input."""

@@ -1,6 +1,5 @@
 """Classification by a weighted model around every query."""
 
-from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -12,9 +11,16 @@ from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal._conformal import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
+from vicinal.local._fit import (
+    add_rows,
+    exact_solver,
+    local_data,
+    resolve,
+    select,
+    store,
+    temperature_of,
+)
 from vicinal.local._fits import has_gradient, scores_and_gradients
-from vicinal.local._selection import left_out_temperature, select, store
-from vicinal.local._settings import exact_class_solver, local_data, resolve
 from vicinal.local._solvers import probabilities
 
 LOSSES = ("squared_error", "log_loss", "squared_hinge")
@@ -25,7 +31,7 @@ def _has_scores(method: str):
 
     def check(self) -> bool:
         estimator = getattr(self, "estimator", None)
-        if estimator is None or exact_class_solver(estimator) is not None:
+        if estimator is None or exact_solver(estimator) is not None:
             return True
         return hasattr(estimator, method)
 
@@ -141,8 +147,9 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     ----------
     estimator : classifier, default=None
         Local model, cloned and fitted on the neighbours centred at the query with their weights.
-        ``None`` uses the built-in model of ``loss``. ``RidgeClassifier``, ``LogisticRegression``
-        and ``LinearSVC`` (not subclasses) run as compiled code that solves their own objective.
+        ``None`` uses the built-in model of ``loss``. ``RidgeClassifier``, ``LinearSVC`` and, for
+        two classes, ``LogisticRegression`` (not subclasses) run as compiled code that solves
+        their own objective.
     outside : {"nearest", "prior", "raise"}, default="nearest"
         Prediction where no row lies within a fixed ``bandwidth``: from the d+1 nearest rows, the
         class frequencies of the training rows, or an error.
@@ -258,20 +265,15 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             Rows of the same group are left out together when candidates are compared and
             probabilities calibrated.
         """
-        data = local_data(self, X, y, sample_weight, groups, "classification")
-        return self._fit_data(data)
+        return self._fit_data(local_data(self, X, y, sample_weight, groups))
 
     def _fit_data(self, data: TrainingData) -> "LocalClassifier":
         self.classes_ = data.classes
         settings = resolve(self, data)
         chosen = select(data, settings)
         store(self, chosen, settings)
-        self.temperature_ = left_out_temperature(self._model, data, settings, chosen.metric)
+        self.temperature_ = temperature_of(chosen, data, settings)
         return self
-
-    def _complete(self, temperature: float | None) -> None:
-        """Finish a model whose setting has been selected."""
-        self.temperature_ = temperature
 
     @atomic_fit
     def partial_fit(self, X, y, classes=None, sample_weight=None, groups=None):
@@ -298,17 +300,10 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
                     f"{self.classes_.tolist()}; pass the same classes in every call, or none."
                 )
         classes = classes if is_first else self.classes_
-        shared = (self, X, y, sample_weight, groups, "classification")
-        data = local_data(*shared, classes=classes, reset=is_first)
+        data = local_data(self, X, y, sample_weight, groups, classes=classes, reset=is_first)
         if is_first:
             return self._fit_data(data)
-        self._held_out_cache = None
-        rows, rule = self._model.data.joined(data), self._model.rule
-        settings = resolve(self, replace(data, y=rows.y, sample_weight=rows.sample_weight))
-        if self.bandwidth is None and isinstance(self.n_neighbors, float):
-            rule = settings.nearest_rule(rows)
-            self.n_neighbors_ = int(rule.count)
-        self._model = settings.fit(rows, rule, self.degree_, self.alpha_)
+        add_rows(self, data)
         return self
 
     @available_if(_has_gradient)

@@ -15,9 +15,18 @@ from vicinal._kernels.local._polynomials import (
     LineFits,
     LinePoints,
     LineWindow,
+    grid_twists,
+    hermite_grid,
+    hermite_line,
+    quantile_nodes,
     smooth_line,
 )
-from vicinal._kernels.local._smoothing import kernel_slopes, nearest_bandwidth, nearest_scale
+from vicinal._kernels.local._smoothing import (
+    kernel_slopes,
+    nearest_bandwidth,
+    nearest_scale,
+    robustness_weights,
+)
 from vicinal._kernels.local._workspace import Fits, Motion
 from vicinal.local._neighborhoods import (
     NearestRule,
@@ -25,7 +34,7 @@ from vicinal.local._neighborhoods import (
     WeightedNeighborhoods,
     take_queries,
 )
-from vicinal.local._solvers import NewtonSolver, Objective, RidgeSolver, bundled, over_queries
+from vicinal.local._solvers import Objective, RidgeSolver, bundled, over_queries
 
 
 @saved(outside="o")
@@ -162,10 +171,12 @@ class LocalFit:
         values, norms = [], []
         empty = np.nan if np.isnan(self.outside).any() else 1.0 / self.data.total_weight
         for _, design, found in self.localized(X):
-            values.append(self._at(self.solver, design, found))
             kernel = self.block_kernel(design, found)
+            is_empty = found.is_empty()
+            level = self.data.smooth(found, kernel[None])[0]
+            values.append(np.where(is_empty[:, None], self.outside, level))
             squares = squared_norms(found, kernel, self.data.sample_weight)
-            norms.append(np.where(found.is_empty(), empty, squares))
+            norms.append(np.where(is_empty, empty, squares))
         return np.concatenate(values), np.concatenate(norms)
 
 
@@ -229,13 +240,12 @@ class LineFit(LocalFit):
         return (
             type(rule) is NearestRule
             and rule.kernel == "tricube"
-            and not data.is_sparse
+            and type(solver) is RidgeSolver
             and data.n_columns == 1
             and data.index.X is data.rows
             and data.index.is_euclidean
             and data.sample_weight is None
             and data.n_classes is None
-            and isinstance(solver, RidgeSolver)
             and alpha == 0.0
         )
 
@@ -247,51 +257,33 @@ class LineFit(LocalFit):
         factor = np.ones(len(x)) if self.factor is None else self.factor[order]
         return LinePoints(x[order], np.ascontiguousarray(Y[order].T), factor)
 
-    def on_line(self, design, *, want_norms: bool = False):
-        """Return values, slopes (n_queries, n_outputs), norms (n_queries,) and where they hold."""
+    def on_line(self, design) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return values and slopes (n_queries, n_outputs), and where they hold."""
         x, Y, _ = self._sorted
         n_queries, rule = len(design), self.rule
         q = np.ascontiguousarray(design[:, 0])
         values = np.full((n_queries, len(Y)), np.nan)
-        slopes = np.full((n_queries, len(Y)), np.nan)
-        norms = np.full(n_queries, np.nan)
-        solved = np.ones(n_queries, dtype=bool)
-        count = min(len(x), int(rule.count))
-        degree = int(self.solver.degree)
+        slopes, solved = values.copy(), np.ones(n_queries, dtype=bool)
+        count, degree = min(len(x), int(rule.count)), int(self.solver.degree)
         window = LineWindow(count, rule.exceed, float(rule.stretch), rule.loess, degree)
 
         def run(queries):
-            out = LineFits(values[queries], slopes[queries], norms[queries], solved[queries])
-            smooth_line(self._sorted, q[queries], window, want_norms, out)
+            out = LineFits(values[queries], slopes[queries], solved[queries])
+            smooth_line(self._sorted, q[queries], window, out)
 
         over_queries(run, n_queries, self.solver.n_jobs)
-        return values, slopes, norms, solved & np.isfinite(values).all(axis=1)
+        return values, slopes, solved & np.isfinite(values).all(axis=1)
 
     def at(self, design) -> np.ndarray:
-        """Return predictions at queries in coordinates."""
-        return self._values(design)[0]
-
-    def _values(self, design, *, want_norms: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return values and norms; underdetermined queries use the general method."""
-        values, _, norms, solved = self.on_line(design, want_norms=want_norms)
-        rest = np.flatnonzero(~solved)
-        if rest.size:
-            localizer = self.data.localizer(self.rule, self.factor)
-            for block in self.data.blocks(len(rest), self.rule):
-                some = design[rest[block]]
-                found = localizer.neighborhoods(some)
-                kernel = self.block_kernel(some, found)
-                values[rest[block]] = self.data.smooth(found, kernel[None])[0]
-                norms[rest[block]] = squared_norms(found, kernel, None)
-        return values, norms
+        """Return predictions at queries in coordinates; underdetermined ones use QR."""
+        values, _, solved = self.on_line(design)
+        if not solved.all():
+            values[~solved] = super().at(np.ascontiguousarray(design[~solved]))
+        return values
 
     def predictions(self, X, method: str | None = None) -> np.ndarray:
         """Return predictions, (n_queries, n_outputs)."""
         return self.at(self.data.locate(X)[1])
-
-    def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions and |l(q)|^2 of each query."""
-        return self._values(self.data.locate(X)[1], want_norms=True)
 
     def fitted(self) -> np.ndarray:
         """Return in-sample predictions for the training rows."""
@@ -303,9 +295,114 @@ def make_fit(data, rule, solver, alpha: float, outside, factor=None) -> LocalFit
     parts = (data, rule, solver, float(alpha), outside, factor)
     if GlobalFit.applies(rule, solver):
         return GlobalFit(*parts)
-    if isinstance(outside, np.ndarray) and LineFit.applies(data, rule, solver, alpha):
+    if LineFit.applies(data, rule, solver, alpha):
         return LineFit(*parts)
     return LocalFit(*parts)
+
+
+@saved()
+@dataclass(frozen=True)
+class InterpolatedFit(LocalFit):
+    """Local polynomials at the nodes of a grid, with cubic interpolation.
+
+    Queries outside the nodes are fitted directly. ``cell`` is the number of rows in a grid cell, as
+    a share of those in a neighbourhood.
+    """
+
+    cell: float = 0.2
+
+    @classmethod
+    def of(cls, direct: LocalFit, cell: float) -> "InterpolatedFit":
+        """Return the interpolated surface of a model."""
+        if direct.data.n_columns > 2:
+            raise ValueError(
+                'surface="interpolate" needs one or two columns, and X has '
+                f'{direct.data.n_columns}; use surface="direct".'
+            )
+        return cls(**direct.__getstate__(), cell=cell)
+
+    @cached_property
+    def direct(self) -> LocalFit:
+        """The model fitted around every query."""
+        parts = (self.data, self.rule, self.solver, self.alpha, self.outside, self.factor)
+        return make_fit(*parts)
+
+    @property
+    def n_nodes(self) -> int | None:
+        """Number of fits behind the surface; ``None`` where rows span no cell."""
+        return (
+            None if self.surface is None else int(np.prod([len(axis) for axis in self.surface[0]]))
+        )
+
+    @cached_property
+    def surface(self) -> tuple | None:
+        """(nodes along each axis, values, slopes, mixed derivatives of a grid)."""
+        rows = self.data.rows
+        n_cells = self.data.total_weight / max(1.0, self.cell * int(self.rule.count))
+        # Twice as many cells a side as the rows need: a grid cannot adapt to their density.
+        side = int(np.ceil(n_cells)) if rows.shape[1] == 1 else 2 * int(np.ceil(np.sqrt(n_cells)))
+        nodes = tuple(quantile_nodes(column, side) for column in rows.T)
+        if min(map(len, nodes)) < 2:
+            return None
+        points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
+        values, slopes = self._at_nodes(points.reshape(-1, rows.shape[1]))
+        values = values.reshape(*points.shape[:-1], -1)
+        slopes = slopes.reshape(*values.shape, -1)
+        twists = grid_twists(nodes, slopes) if len(nodes) == 2 else None
+        return nodes, values, slopes, twists
+
+    def _at_nodes(self, nodes):
+        """Return values and slopes of the direct surface at the nodes."""
+        if isinstance(self.direct, LineFit):
+            values, slopes, solved = self.direct.on_line(nodes)
+            if solved.all():
+                return values, slopes[:, :, None]
+        localizer = self.data.localizer(self.rule, self.factor)
+        values, slopes = [], []
+        for block in self.data.blocks(len(nodes), self.rule):
+            found = localizer.neighborhoods(nodes[block])
+            kernel = self.block_kernel(nodes[block], found)
+            values.append(self.data.smooth(found, kernel[None])[0])
+            slopes.append(self.solver.slopes(self.data, nodes[block], found, self.alpha))
+        return np.concatenate(values), np.concatenate(slopes)
+
+    def at(self, design) -> np.ndarray:
+        """Return predictions at queries in coordinates."""
+        if self.surface is None:
+            return self.direct.at(design)
+        nodes, values, slopes, twists = self.surface
+        inside = np.ones(len(design), dtype=bool)
+        for column, axis in zip(design.T, nodes, strict=True):
+            inside &= (column >= axis[0]) & (column <= axis[-1])
+        if twists is None:
+            out = hermite_line(nodes[0], values, slopes[..., 0], design[:, 0])
+        else:
+            out = hermite_grid(nodes, values, slopes, twists, design)
+        if not inside.all():
+            out[~inside] = self.direct.at(np.ascontiguousarray(design[~inside]))
+        return out
+
+    def predictions(self, X, method: str | None = None) -> np.ndarray:
+        """Return predictions, (n_queries, n_outputs)."""
+        return self.at(self.data.locate(X)[1])
+
+    def fitted(self) -> np.ndarray:
+        """Return the predictions for the training rows."""
+        return self.at(self.data.rows)
+
+    def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions of the direct surface and |l(q)|^2 of each query."""
+        return self.direct.predictions_and_norms(X)
+
+
+def reweighted(model: LocalFit, n_iterations: int) -> LocalFit:
+    """Robust iterations: fit, weigh rows by the size of their residuals, fit again."""
+    data = model.data
+    for _ in range(n_iterations):
+        residuals = data.y - model.fitted()
+        size = np.sqrt((residuals**2).mean(axis=1)) if residuals.shape[1] > 1 else residuals
+        model = replace(model, factor=robustness_weights(size.ravel(), data.sample_weight))
+    return model
 
 
 # --- gradients of class scores ---
@@ -313,15 +410,9 @@ def make_fit(data, rule, solver, alpha: float, outside, factor=None) -> LocalFit
 
 def has_gradient(fit: LocalFit) -> bool:
     """Return whether the gradient of the fit has a closed form."""
-    data, solver = fit.data, fit.solver
-    return (
-        data.is_host
-        and isinstance(solver, (RidgeSolver, NewtonSolver))
-        and solver.name != "multinomial"
-        and solver.degree < 2
-        and data.index.is_euclidean
-        and data.mapping.coordinates.transformer is None
-    )
+    solver, data = fit.solver, fit.data
+    is_smooth = solver.has_gradient and solver.degree < 2 and data.index.is_euclidean
+    return is_smooth and data.mapping.coordinates.transformer is None
 
 
 def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -17,8 +17,6 @@ from vicinal._base import (
     as_numpy,
     atomic_fit,
     documented,
-    encode_device_labels,
-    encode_labels,
     namespace,
     query_rows,
     saved,
@@ -26,18 +24,17 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.local._batched import gradient_outer_product, metric_step
+from vicinal._kernels.local._smoothing import column_scale, weighted_mean
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._rows import (
     Coordinates,
     LocalRows,
     RowMapping,
     SearchOptions,
-    column_scale,
     local_weights,
     map_rows,
-    weighted_mean,
 )
-from vicinal.local._solvers import RidgeSolver, suited_to
+from vicinal.local._solvers import RidgeSolver
 
 # Least scale of a direction, relative to the largest.
 _FLOOR = 1e-3
@@ -192,13 +189,12 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _begin(self, X, y, sample_weight=None) -> tuple[LocalRows, Iterator]:
         """Return the scaled rows, and an iterator over (map, outer product) of the rounds."""
         data = self._read(X, y, sample_weight)
-        xp, is_host = data.xp, data.xp is np
+        xp = data.xp
         self.mean_, self.scale_ = column_scale(data.X, data.sample_weight)
         if not self.standardize:
             self.scale_ = xp.ones_like(self.scale_)
         Z = (data.X - self.mean_) / self.scale_
-        if is_host:
-            Z[np.abs(Z) < 1e-150] = 0.0  # their squares underflow
+        Z = xp.where(xp.abs(Z) < 1e-150, xp.zeros_like(Z), Z)  # their squares underflow
         search = SearchOptions(n_jobs=self.n_jobs)
         rows = map_rows(replace(data, X=Z), RowMapping(Coordinates()), search)
         k = self._count_neighbors(rows.n_columns, rows.total_weight)
@@ -221,18 +217,13 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if n > _MAX_ROWS:
             rng = check_random_state(self.random_state)
             data = data.take(np.sort(rng.choice(n, _MAX_ROWS, replace=False)))
-        y, is_host = data.y, data.xp is np
-        if self._task(as_numpy(y)) == "regression":
-            if is_host:
-                return replace(data, y=np.asarray(y, dtype=np.float64))
-            return replace(data, y=data.array(data.xp.asarray(y, dtype=data.X.dtype)))
-        if np.ndim(y) != 1:
+        task, shape = self._task(as_numpy(data.y)), tuple(data.y.shape)
+        if task == "classification" and len(shape) != 1:
             raise ValueError(
-                f"y should be a 1d array of labels, got an array of shape {tuple(y.shape)}; use "
+                f"y should be a 1d array of labels, got an array of shape {shape}; use "
                 'task="regression" for several targets.'
             )
-        classes, codes = encode_labels(y) if is_host else encode_device_labels(y, data.X)
-        return replace(data, y=codes, classes=classes)
+        return data.encoded(task)
 
     def _mappings(self, data: TrainingData, located=None) -> Iterator[RowMapping]:
         """Yield the coordinates after each round."""
@@ -326,7 +317,7 @@ def gradient_rounds(
     ``rows`` are in scaled columns, on the host or on a device.
     """
     xp = namespace(rows.rows)
-    solver = suited_to(RidgeSolver(n_jobs=n_jobs), rows.rows)
+    solver = rows.suited(RidgeSolver(n_jobs=n_jobs))
     P = xp.eye(rows.n_columns, dtype=xp.float64, device=device_of(rows.rows))
     for _ in range(n_rounds):
         X = rows.rows @ xp.astype(P, rows.rows.dtype)

@@ -1,118 +1,12 @@
 """Local polynomial regression with standard errors (LOESS)."""
 
-from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral, Real
 
-import numpy as np
-
-from vicinal._base import atomic_fit, documented, saved
+from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
-from vicinal._kernels.local._polynomials import (
-    grid_twists,
-    hermite_grid,
-    hermite_line,
-    quantile_nodes,
-)
-from vicinal.local._fits import LineFit, LocalFit, make_fit
-from vicinal.local._regressors import BaseLocalRegressor, reweighted
-from vicinal.local._rows import METRICS, LocalRows
-from vicinal.local._selection import select, store
-from vicinal.local._settings import local_data, resolve
-
-
-@saved()
-@dataclass(frozen=True)
-class InterpolatedFit(LocalFit):
-    """Local polynomials at the nodes of a grid, with cubic interpolation.
-
-    Queries outside the nodes are fitted directly. ``cell`` is the number of rows in a grid cell, as
-    a share of those in a neighbourhood.
-    """
-
-    cell: float = 0.2
-
-    @cached_property
-    def direct(self) -> LocalFit:
-        """The model fitted around every query."""
-        parts = (self.data, self.rule, self.solver, self.alpha, self.outside, self.factor)
-        return make_fit(*parts)
-
-    @property
-    def n_nodes(self) -> int | None:
-        """Number of fits behind the surface; ``None`` where rows span no cell."""
-        return (
-            None if self.surface is None else int(np.prod([len(axis) for axis in self.surface[0]]))
-        )
-
-    @cached_property
-    def surface(self) -> tuple | None:
-        """(nodes along each axis, values, slopes, mixed derivatives of a grid)."""
-        rows = self.data.rows
-        n_cells = self.data.total_weight / max(1.0, self.cell * int(self.rule.count))
-        # Twice as many cells a side as the rows need: a grid cannot adapt to their density.
-        side = int(np.ceil(n_cells)) if rows.shape[1] == 1 else 2 * int(np.ceil(np.sqrt(n_cells)))
-        nodes = tuple(quantile_nodes(column, side) for column in rows.T)
-        if min(map(len, nodes)) < 2:
-            return None
-        points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
-        values, slopes = self._at_nodes(points.reshape(-1, rows.shape[1]))
-        values = values.reshape(*points.shape[:-1], -1)
-        slopes = slopes.reshape(*values.shape, -1)
-        twists = grid_twists(nodes, slopes) if len(nodes) == 2 else None
-        return nodes, values, slopes, twists
-
-    def _at_nodes(self, nodes):
-        """Return values and slopes of the direct surface at the nodes."""
-        if isinstance(self.direct, LineFit):
-            values, slopes, _, solved = self.direct.on_line(nodes)
-            if solved.all():
-                return values, slopes[:, :, None]
-        localizer = self.data.localizer(self.rule, self.factor)
-        values, slopes = [], []
-        for block in self.data.blocks(len(nodes), self.rule):
-            found = localizer.neighborhoods(nodes[block])
-            kernel = self.block_kernel(nodes[block], found)
-            values.append(self.data.smooth(found, kernel[None])[0])
-            slopes.append(self.solver.slopes(self.data, nodes[block], found, self.alpha))
-        return np.concatenate(values), np.concatenate(slopes)
-
-    def at(self, design) -> np.ndarray:
-        """Return predictions at queries in coordinates."""
-        if self.surface is None:
-            return self.direct.at(design)
-        nodes, values, slopes, twists = self.surface
-        inside = np.ones(len(design), dtype=bool)
-        for column, axis in zip(design.T, nodes, strict=True):
-            inside &= (column >= axis[0]) & (column <= axis[-1])
-        if twists is None:
-            out = hermite_line(nodes[0], values, slopes[..., 0], design[:, 0])
-        else:
-            out = hermite_grid(nodes, values, slopes, twists, design)
-        if not inside.all():
-            out[~inside] = self.direct.at(np.ascontiguousarray(design[~inside]))
-        return out
-
-    def predictions(self, X, method: str | None = None) -> np.ndarray:
-        """Return predictions, (n_queries, n_outputs)."""
-        return self.at(self.data.locate(X)[1])
-
-    def fitted(self) -> np.ndarray:
-        """Return the predictions for the training rows."""
-        return self.at(self.data.rows)
-
-    def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions of the direct surface and |l(q)|^2 of each query."""
-        return self.direct.predictions_and_norms(X)
-
-
-def check_surface(rows: LocalRows) -> None:
-    """Refuse to interpolate in more than two columns."""
-    if rows.n_columns > 2:
-        raise ValueError(
-            f'surface="interpolate" needs one or two columns, and X has {rows.n_columns}; use '
-            'surface="direct".'
-        )
+from vicinal.local._fit import local_data, resolve, select, store
+from vicinal.local._regressors import BaseLocalRegressor
+from vicinal.local._rows import METRICS
 
 
 @documented
@@ -238,16 +132,10 @@ class LoessRegressor(BaseLocalRegressor):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
-        data = local_data(self, X, y, sample_weight, None, "regression", accept_sparse=False)
+        data = local_data(self, X, y, sample_weight, None, accept_sparse=False)
         settings = resolve(self, data)
         store(self, select(data, settings), settings)
-        self.n_nodes_, self._statistics = None, {}
-        if self.surface == "interpolate":
-            check_surface(self._model.data)
-            self._model = InterpolatedFit(**self._model.__getstate__(), cell=self.cell)
-        self._model = reweighted(self._model, settings.robust_iterations)
-        if self.surface == "interpolate":
-            self.n_nodes_ = self._model.n_nodes
+        self.n_nodes_ = getattr(self._model, "n_nodes", None)
         return self
 
     def __sklearn_tags__(self):

@@ -180,11 +180,6 @@ class NeighborIndex:
         )
         self._is_built = False
 
-    @property
-    def is_host(self) -> bool:
-        """Whether the rows are NumPy arrays or sparse matrices."""
-        return isinstance(self.X, np.ndarray) or sparse.issparse(self.X)
-
     def _built(self) -> NeighborSearch:
         """Build the search at first use: one sorted column and global models need none."""
         if not self._is_built:
@@ -242,8 +237,8 @@ class Localizer:
             return self.n_samples
         return min(self.n_samples, int(self.rule.count) + 2)
 
-    def neighborhoods(self, Q, *, rows=None, groups=None) -> Any:
-        """Return the weighted neighbours of each query: compressed rows, padded on a device.
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
+        """Return the weighted neighbours of each query.
 
         Parameters
         ----------
@@ -255,13 +250,8 @@ class Localizer:
             With ``rows``: leave out everything of the same group.
         """
         if isinstance(self.rule, RadiusRule):
-            found = self._within_radius(Q, rows, groups)
-        elif self.index.is_host:
-            found = self._nearest(Q, self.rule, rows, groups)
-        else:
-            count = self.rule.count
-            found = self.from_candidates(self.candidates(Q, count, rows=rows), count)
-        return self._times_factor(found)
+            return self._times_factor(self._within_radius(Q, rows, groups))
+        return self._times_factor(self._nearest(Q, self.rule, rows, groups))
 
     def path(self, rules, Q, *, rows=None, groups=None) -> Iterator[WeightedNeighborhoods]:
         """Yield the neighbourhoods under each rule; nearest rules share one search."""
@@ -303,40 +293,25 @@ class Localizer:
         rule = replace(self.rule, count=count)
         h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
         h = _enough_for_all(h, distances, rule) * rule.stretch
-        last = _last_needed(distances, h) if self.index.is_host else distances.shape[1]
-        part = (slice(None), slice(0, last))
+        part = (slice(None), slice(0, _last_needed(distances, h)))
         return self._compress(
             distances[part], indices[part], h, None if user is None else user[part], rule
         )
 
-    def _nearest(self, Q, rule, rows, groups) -> WeightedNeighborhoods:
-        """Search with growing ``m`` until every query has enough neighbours."""
+    def _nearest(self, Q, rule, rows, groups, m: int | None = None) -> WeightedNeighborhoods:
+        """Search ``m`` rows, and twice as many for queries that need more."""
         n = self.n_samples
-        m = min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
-        pending = np.arange(Q.shape[0])
-        parts, order = [], []
-        while pending.size:
-            own = None if rows is None else rows[pending]
-            distances, indices = self.index.nearest(Q[pending], m)
-            h, complete, user = self._bandwidths(distances, indices, rule, own, groups, m == n)
-            if complete.all():
-                parts.append(self._compress(distances, indices, h, user, rule))
-                order.append(pending)
-                break
-            if complete.any():
-                parts.append(
-                    self._compress(
-                        distances[complete],
-                        indices[complete],
-                        h[complete],
-                        None if user is None else user[complete],
-                        rule,
-                    )
-                )
-                order.append(pending[complete])
-            pending = pending[~complete]
-            m = min(n, 2 * m)
-        return _merge(parts, order, Q.shape[0])
+        m = m or min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
+        distances, indices = self.index.nearest(Q, m)
+        h, complete, user = self._bandwidths(distances, indices, rule, rows, groups, m == n)
+        if complete.all():
+            return self._compress(distances, indices, h, user, rule)
+        done, rest = np.flatnonzero(complete), np.flatnonzero(~complete)
+        user = None if user is None else user[done]
+        found = self._compress(distances[done], indices[done], h[done], user, rule)
+        left_out = None if rows is None else rows[rest]
+        more = self._nearest(Q[rest], rule, left_out, groups, min(n, 2 * m))
+        return _merge([found, more], [done, rest])
 
     def _bandwidths(self, distances, indices, rule, own, groups, is_all):
         """Return h, whether every row within it was found, and the user weights of the rows."""
@@ -358,22 +333,24 @@ class Localizer:
             complete = xp.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
         return h * rule.stretch, complete, user
 
-    def _compress(self, distances, indices, h, user, rule) -> Any:
+    def _compress(self, distances, indices, h, user, rule) -> WeightedNeighborhoods:
+        weights = self._weights(distances, h, user, rule)
+        mask = weights > 0.0
+        indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+        return WeightedNeighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
+
+    def _weights(self, distances, h, user, rule) -> Any:
+        """Return the weights of rows of neighbours; equal ones where none would have any."""
         xp = namespace(distances)
         weights = rule.weights(distances, h)
         if user is not None:
             weights = weights * user
-        mask = weights > 0.0
-        is_empty = ~xp.any(mask, axis=1)
+        is_empty = ~xp.any(weights > 0.0, axis=1)
         if bool(xp.any(is_empty)):
             within = xp.astype(distances <= h[:, None], weights.dtype)
             within = within if user is None else within * user
             weights = xp.where(is_empty[:, None], within, weights)
-            mask = weights > 0.0
-        if not self.index.is_host:
-            return Padded(indices, weights)
-        indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-        return WeightedNeighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
+        return weights
 
     # --- fixed bandwidth ---
 
@@ -453,7 +430,24 @@ class Localizer:
         some = np.flatnonzero(empty)
         extra = self._nearest(Q[some], enlarged, None if rows is None else rows[some], groups)
         keep = np.flatnonzero(~empty)
-        return _merge([take_queries(found, keep), extra], [keep, some], len(empty))
+        return _merge([take_queries(found, keep), extra], [keep, some])
+
+
+class DeviceLocalizer(Localizer):
+    """Map from queries on a device to their nearest rows, padded to one length."""
+
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> Padded:
+        """Return the weighted neighbours of each query."""
+        count = self.rule.count
+        return self.from_candidates(self.candidates(Q, count, rows=rows), count)
+
+    def from_candidates(self, found, count: float) -> Padded:
+        """Return the neighbourhoods of one size among the candidates."""
+        distances, indices, user = found
+        rule = replace(self.rule, count=count)
+        h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
+        h = _enough_for_all(h, distances, rule) * rule.stretch
+        return Padded(indices, self._weights(distances, h, user, rule))
 
 
 def _last_needed(distances: np.ndarray, h: np.ndarray) -> int:
@@ -500,15 +494,8 @@ def drop_zeros(found: WeightedNeighborhoods) -> WeightedNeighborhoods:
     )
 
 
-def _merge(
-    parts: list[WeightedNeighborhoods], order: list[np.ndarray], n_queries: int
-) -> WeightedNeighborhoods:
+def _merge(parts: list[WeightedNeighborhoods], order: list[np.ndarray]) -> WeightedNeighborhoods:
     """Join parts back into the order of the queries."""
-    if len(parts) == 1 and len(order[0]) == n_queries:
-        return parts[0]
-    if not parts:
-        none = np.empty(0)
-        return WeightedNeighborhoods(np.zeros(1, np.int64), np.empty(0, np.int64), none, none, none)
     offsets = np.cumsum([0] + [len(part.indices) for part in parts])
     joined = WeightedNeighborhoods(
         np.concatenate(

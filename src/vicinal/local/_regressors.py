@@ -1,7 +1,7 @@
 """Regression by a weighted model around every query, and inference for linear smoothers."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -14,11 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._base import TrainingData, atomic_fit, documented
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._conformal import IntervalMixin, check_coverage
-from vicinal._kernels.local._smoothing import robustness_weights
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
-from vicinal.local._fits import LocalFit
-from vicinal.local._selection import select, store
-from vicinal.local._settings import local_data, resolve
+from vicinal.local._fit import add_rows, local_data, resolve, select, store
 
 # Above this number of rows the second moment of the residual operator is estimated by probes.
 MAX_EXACT_ROWS = 2000
@@ -150,16 +147,6 @@ def _probe_second_moment(rows_of, root, random_state) -> float:
     return float((AtAZ**2).sum() / N_PROBES)
 
 
-def reweighted(model: LocalFit, n_iterations: int) -> LocalFit:
-    """Robust iterations: fit, weigh rows by the size of their residuals, fit again."""
-    data = model.data
-    for _ in range(n_iterations):
-        residuals = data.y - model.fitted()
-        size = np.sqrt((residuals**2).mean(axis=1)) if residuals.shape[1] > 1 else residuals
-        model = replace(model, factor=robustness_weights(size.ravel(), data.sample_weight))
-    return model
-
-
 @documented
 class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLocal):
     """Base class of the regressors that are fitted around every query.
@@ -180,8 +167,6 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         the rows used for the selection and therefore optimistic; present if something was selected.
     """
 
-    _statistics: dict[bool, SmootherStatistics]
-
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
         """Store the rows and select the parameters that are ``"auto"``.
@@ -195,13 +180,11 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         groups : array-like of shape (n_samples,), default=None
             Rows of the same group are left out together when candidates are compared.
         """
-        return self._fit_data(local_data(self, X, y, sample_weight, groups, "regression"))
+        return self._fit_data(local_data(self, X, y, sample_weight, groups))
 
     def _fit_data(self, data: TrainingData) -> "BaseLocalRegressor":
         settings = resolve(self, data)
         store(self, select(data, settings), settings)
-        self._statistics = {}
-        self._model = reweighted(self._model, settings.robust_iterations)
         return self
 
     # --- queries ---
@@ -260,15 +243,16 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         self._check_smoother("statistics()")
         data = self._model.data
         exact = dof == "exact" or (dof == "auto" and data.n_samples <= MAX_EXACT_ROWS)
-        if exact not in self._statistics:
-            self._statistics[exact] = smoother_statistics(
+        known = vars(self._model).setdefault("_statistics", {})  # as long as the model lives
+        if exact not in known:
+            known[exact] = smoother_statistics(
                 self._smoother_rows,
                 data.y,
                 data.sample_weight,
                 exact=exact,
                 random_state=check_random_state(0),
             )
-        return self._statistics[exact]
+        return known[exact]
 
     def _smoother_rows(self):
         for block, design, found in self._model.on_training():
@@ -397,8 +381,6 @@ class LocalRegressor(BaseLocalRegressor):
     degree : {"auto", 0, 1, 2}, default="auto"
         Degree of the local polynomial: 0 is the Nadaraya-Watson average. ``"auto"`` compares 1 and,
         with at most eight columns, 2.
-    clip : bool, default=False
-        Clip predictions to the range of the neighbours' targets.
 
     See Also
     --------
@@ -454,7 +436,6 @@ class LocalRegressor(BaseLocalRegressor):
         "degree": [Options(Integral, {0, 1, 2}), StrOptions({"auto"})],
         "robust_iterations": [Interval(Integral, 0, None, closed="left")],
         "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
-        "clip": ["boolean"],
     }
 
     def __init__(
@@ -473,7 +454,6 @@ class LocalRegressor(BaseLocalRegressor):
         location_columns=None,
         algorithm="auto",
         outside="nearest",
-        clip=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -491,7 +471,6 @@ class LocalRegressor(BaseLocalRegressor):
         self.location_columns = location_columns
         self.algorithm = algorithm
         self.outside = outside
-        self.clip = clip
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -512,23 +491,11 @@ class LocalRegressor(BaseLocalRegressor):
             Groups, in every call or in none; rows of different calls never share one.
         """
         is_first = not hasattr(self, "_model")
-        data = local_data(self, X, y, sample_weight, groups, "regression", reset=is_first)
+        data = local_data(self, X, y, sample_weight, groups, reset=is_first)
         if is_first:
             return self._fit_data(data)
-        self._statistics, self._held_out_cache = {}, None
-        settings, rule = resolve(self, data), self._model.rule
-        rows = self._model.data.joined(data)
-        if self.bandwidth is None and isinstance(self.n_neighbors, float):
-            rule = settings.nearest_rule(rows)
-            self.n_neighbors_ = int(rule.count)
-        model = settings.fit(rows, rule, self.degree_, self.alpha_)
-        self._model = reweighted(model, self.robust_iterations)
+        add_rows(self, data)
         return self
-
-    def _complete(self, temperature: None) -> None:
-        """Finish a model whose setting has been selected."""
-        self._statistics = {}
-        self._model = reweighted(self._model, self.robust_iterations)
 
 
 @documented
@@ -575,17 +542,9 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
 
     _parameter_constraints: dict = {
         **{
-            name: SHARED_CONSTRAINTS[name]
-            for name in (
-                "bandwidth",
-                "n_neighbors",
-                "kernel",
-                "metric",
-                "metric_params",
-                "algorithm",
-                "n_jobs",
-                "random_state",
-            )
+            name: constraint
+            for name, constraint in SHARED_CONSTRAINTS.items()
+            if name not in ("alpha", "alpha_scale", "location_columns", "verbose")
         },
         "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
     }

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -35,14 +34,13 @@ from vicinal._kernels.local._batched import (
     batched_ridge_values,
     batched_slopes,
     is_small,
+    least_squares_fits,
     small_equivalent_kernels,
     small_slopes,
 )
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._polynomials import (
     design_matrix,
-    polynomial_equivalent_kernels,
-    polynomial_slopes,
     pseudo_inverse_fit,
     ridge_equivalent_kernels,
     ridge_slopes,
@@ -50,7 +48,6 @@ from vicinal._kernels.local._polynomials import (
 from vicinal._kernels.local._smoothing import smooth_targets
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
-    MULTINOMIAL,
     SQUARED,
     SQUARED_HINGE,
     FitObjective,
@@ -67,7 +64,6 @@ _LOSSES = {
     "squared_error": SQUARED,
     "squared_hinge": SQUARED_HINGE,
     "log_loss": LOGISTIC,
-    "multinomial": MULTINOMIAL,
 }
 # Spread of neighbours, relative to their squared distance, that counts as none.
 _FLAT = 1e-14
@@ -110,6 +106,7 @@ class RidgeSolver:
     link = "score"
     is_linear = True
     is_compiled = True
+    has_gradient = True
 
     @property
     def depends_on_origin(self) -> bool:
@@ -173,10 +170,10 @@ class RidgeSolver:
 
         def polynomial(some):
             queries = bundled(X, Q, found, some, self.degree)
-            polynomial_equivalent_kernels(queries, values, solved[some])
+            solved[some] = least_squares_fits(queries, None, values)
 
         over_queries(polynomial, found.n_queries, self.n_jobs)
-        failed = np.flatnonzero(~solved)
+        failed = np.flatnonzero(~solved & ~found.is_empty())
         _warn_underdetermined(X, found, failed, self.degree)
         for t in failed:
             entries, offsets, weights = _neighborhood(X, Q, found, t)
@@ -213,10 +210,10 @@ class RidgeSolver:
             if alpha > 0.0:
                 ridge_slopes(queries, Y, float(alpha), self.relative, out[some], solved[some])
             else:
-                polynomial_slopes(queries, Y, out[some], solved[some])
+                solved[some] = least_squares_fits(queries, Y, out[some])
 
         over_queries(slopes, found.n_queries, self.n_jobs)
-        for t in np.flatnonzero(~solved):
+        for t in np.flatnonzero(~solved & ~found.is_empty()):
             entries, offsets, weights = _neighborhood(rows, design, found, t)
             out[t] = 0.0
             if not _is_flat(offsets, weights):
@@ -312,14 +309,11 @@ class Objective:
     max_iter: int = 100
 
     def compiled(self, alpha: float, relative: bool) -> FitObjective:
-        """Return what compiled code reads; the multinomial model has absolute penalties only.
-
-        Numbers are converted, because other types would be compiled again.
-        """
+        """Return what compiled code reads: other types of numbers would be compiled again."""
         return FitObjective(
             _LOSSES[self.loss],
             float(alpha),
-            bool(relative) and self.loss != "multinomial",
+            bool(relative),
             float(self.C),
             float(self.rho),
             float(self.rho_per_weight),
@@ -331,7 +325,7 @@ class Objective:
 @saved()
 @dataclass(frozen=True)
 class NewtonSolver:
-    """Logistic, squared hinge or multinomial models, fitted by Newton's method."""
+    """Logistic or squared hinge models, fitted by Newton's method."""
 
     objective: Objective
     degree: int = 1
@@ -341,6 +335,7 @@ class NewtonSolver:
 
     is_linear = False
     is_compiled = True
+    has_gradient = True
 
     @property
     def name(self) -> str:
@@ -350,8 +345,6 @@ class NewtonSolver:
     @property
     def link(self) -> str:
         """How scores become probabilities: some estimators bring their own."""
-        if self.name == "multinomial":
-            return "softmax"
         return "sigmoid" if self.name == "log_loss" and self.own_alpha is not None else "margin"
 
     @property
@@ -413,6 +406,8 @@ def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:
 class BatchedRidge(RidgeSolver):
     """Local averages and ridge models as batches of small systems."""
 
+    has_gradient = False
+
     def path(self, data, design, found, alphas) -> Any:
         """Return predictions for each penalty, (n_queries, n_outputs)."""
         xp, Y = namespace(design), data.columns
@@ -443,6 +438,8 @@ class BatchedRidge(RidgeSolver):
 @saved()
 class BatchedNewton(NewtonSolver):
     """One-against-the-rest classifiers as batches of (query, class) pairs."""
+
+    has_gradient = False
 
     def path(self, data, design, found, alphas) -> Any:
         """Return scores for each penalty, (n_queries, n_classes)."""
@@ -495,6 +492,7 @@ class EstimatorSolver:
     link = "probability"
     is_linear = False
     is_compiled = False
+    has_gradient = False
     depends_on_origin = True
     relative = False
     degree = 1
@@ -568,52 +566,30 @@ def _map_neighborhoods(function, rows, design, found: WeightedNeighborhoods, n_j
     return [value for part in parts for value in part]
 
 
-# --- around another solver ---
+# --- sparse rows ---
 
 
+@saved()
 @dataclass(frozen=True)
-class _WrappedSolver:
-    """Base of solvers that change the predictions of another solver."""
-
-    inner: Any
-
-    def with_method(self, method: str | None) -> Any:
-        """Return the solver that calls ``method`` of the estimator."""
-        return type(self)(self.inner.with_method(method))
-
-    def __getattr__(self, name: str):
-        if name == "inner" or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-
-@saved()
-class ClippedSolver(_WrappedSolver):
-    """Another solver, its predictions clipped to the range of the neighbours' targets."""
-
-    depends_on_origin = True
-
-    def path(self, data, design, found, alphas) -> np.ndarray:
-        """Return predictions of shape (n_alphas, n_queries, n_outputs)."""
-        values = self.inner.path(data, design, found, alphas)
-        occupied = np.flatnonzero(found.sizes() > 0)
-        if occupied.size == 0:
-            return values
-        starts = found.indptr[occupied]
-        targets = data.columns[found.indices]
-        low = np.minimum.reduceat(targets, starts, axis=0)
-        high = np.maximum.reduceat(targets, starts, axis=0)
-        values[:, occupied] = np.clip(values[:, occupied], low, high)
-        return values
-
-
-@saved()
-class SparseSolver(_WrappedSolver):
+class SparseSolver:
     """Another solver on sparse rows: a dense block of the few columns that a query's rows use.
 
     A column that neither the neighbours nor the query use is constant over the neighbourhood: it
     has slope 0 and adds nothing to the fit. The relative penalty counts it all the same.
     """
+
+    inner: Any
+
+    has_gradient = False
+
+    def with_method(self, method: str | None) -> Any:
+        """Return the solver that calls ``method`` of the estimator."""
+        return SparseSolver(self.inner.with_method(method))
+
+    def __getattr__(self, name: str):
+        if name == "inner" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return predictions of shape (n_alphas, n_queries, n_outputs)."""
@@ -665,17 +641,11 @@ class SparseSolver(_WrappedSolver):
 
 def at_degree(solver: Any, degree: int) -> Any:
     """Return the solver of polynomials of another degree; a black box has its own."""
-    if isinstance(solver, ClippedSolver):
-        return ClippedSolver(at_degree(solver.inner, degree))
     return solver if isinstance(solver, EstimatorSolver) else replace(solver, degree=degree)
 
 
-def suited_to(solver: Any, X: Any) -> Any:
-    """Return the solver of the same objective for sparse rows, or for rows on a device."""
-    if sparse.issparse(X):
-        return SparseSolver(solver)
-    if isinstance(X, np.ndarray):
-        return solver
+def on_device(solver: Any) -> Any:
+    """Return the solver of the same objective for rows on a device."""
     kind = BatchedRidge if isinstance(solver, RidgeSolver) else BatchedNewton
     return kind(**vars(solver))
 
@@ -690,9 +660,9 @@ def probabilities(scores, link: str, temperature: float | None) -> Any:
     ----------
     scores : array of shape (n_queries, n_classes)
         Scores.
-    link : {"probability", "softmax", "sigmoid", "score", "margin"}
-        What they are: probabilities already, those of a multinomial or of a logistic model, fits to
-        indicators, or margins of one class against the rest.
+    link : {"probability", "sigmoid", "score", "margin"}
+        What they are: probabilities already, scores of a logistic model, fits to indicators, or
+        margins of one class against the rest.
     temperature : float or None
         Of the last two, softmax(score / temperature); ``None`` cuts negative scores to 0 (margins
         go through the logistic function first) and scales rows to sum one.
@@ -708,7 +678,7 @@ def probabilities(scores, link: str, temperature: float | None) -> Any:
         return powers / xp.sum(powers, axis=1, keepdims=True)
     if link == "margin" and temperature is None:
         scores = _log_sigmoid(scores)
-    elif link != "softmax":
+    else:
         scores = scores / temperature
     powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
     return powers / xp.sum(powers, axis=1, keepdims=True)

@@ -11,10 +11,9 @@ from sklearn.frozen import FrozenEstimator
 from vicinal._base import Blocks, Survey, rows_at, survey
 from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal._kernels.linear._covariance import usable_scale
+from vicinal.local._fit import location_mask as columns_mask
 from vicinal.local._neighborhoods import FORESTS
-from vicinal.local._rows import location_mask as columns_mask
-from vicinal.local._rows import search_metric
-from vicinal.local._settings import MAX_ROWS, draw_rows
+from vicinal.local._rows import MAX_ROWS, draw_rows, search_metric
 from vicinal.neighbors.blocks import Ball, BlockSearch, NeighborRows
 
 __all__ = [

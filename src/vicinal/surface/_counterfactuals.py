@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vicinal._base import column_mask
 from vicinal._kernels.surface._nearest_point import bisect, mixed_distance, nearest_points
 from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms, project
 from vicinal.neighbors import NeighborSearch
@@ -124,12 +125,12 @@ class CounterfactualSearch:
         d = X.shape[1]
         self.model = model
         self.dtype = dtype
-        self.free = ~_mask(immutable, d, names, "immutable")
+        self.free = ~column_mask(immutable, d, names, "immutable")
         if not self.free.any():
             raise ValueError(
                 f"immutable={immutable!r} names every column, so no row can change; name fewer."
             )
-        is_category = _mask(categorical, d, names, "categorical")
+        is_category = column_mask(categorical, d, names, "categorical")
         if weights.ndim == 2 and (bounds is not None or is_category.any()):
             raise ValueError(
                 "A matrix metric cannot be combined with bounds or categorical; use a metric with "
@@ -381,29 +382,6 @@ class CounterfactualSearch:
         if problem.chart.is_diagonal:
             points = np.where(same, base, points)
         return points.astype(self.dtype).astype(np.float64)
-
-
-def _mask(columns, d: int, names, name: str) -> np.ndarray:
-    """Return a mask of columns given as numbers, names or a mask."""
-    mask = np.zeros(d, dtype=bool)
-    if columns is None:
-        return mask
-    columns = np.atleast_1d(np.asarray(columns))
-    if columns.size == 0:
-        return mask
-    if columns.dtype == bool and len(columns) == d:
-        return columns.copy()
-    if columns.dtype.kind in "OUS":
-        known = [] if names is None else list(names)
-        missing = [str(c) for c in columns if c not in known]
-        if missing:
-            are = f"are {known}" if known else "have no names; give their numbers"
-            raise ValueError(f"{name} names {missing}, but the columns {are}.")
-        columns = np.array([known.index(c) for c in columns])
-    if columns.dtype.kind not in "iu" or columns.min() < -d or columns.max() >= d:
-        raise ValueError(f"{name}={columns.tolist()} must name some of the {d} columns.")
-    mask[columns] = True
-    return mask
 
 
 def _limits(bounds, d: int):

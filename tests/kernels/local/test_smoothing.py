@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.local._smoothing import (
     KERNELS,
-    blend_slopes,
     blend_values,
     is_pure,
     kernel_values,
@@ -124,9 +123,6 @@ def test_blend_is_the_weighted_mean_of_planes():
     out = np.full((1, 1), np.nan)
     blend_values(indptr, indices, weights, np.array([[1.0]]), origins, values, slopes, out)
     assert_allclose(out, (3.0 * 3.0 + 13.0) / 4.0)
-    gradient = np.full((1, 1, 1), np.nan)
-    blend_slopes(indptr, indices, weights, slopes, gradient)
-    assert_allclose(gradient, (3.0 * 2.0 - 1.0) / 4.0)
 
 
 def forest(max_size=9, out_of_bag=None):

@@ -16,6 +16,8 @@ from vicinal._base import free_memory, is_torch, namespace, row_blocks, take_row
 from vicinal._kernels.local._workspace import Queries, n_design_columns
 
 _FLAT = 1e-14
+# Columns whose part outside the span of earlier ones is below this share use singular values.
+_DEPENDENT = 1e-9
 # Largest number of rows, and of multiply-adds of a call, for batches in NumPy.
 _MAX_ROWS, _MAX_WORK = 320, 1e7
 # Size of a batch, so that it fits the processor's cache.
@@ -202,7 +204,44 @@ def batched_least_squares(X: Any, Q: Any, indices: Any, weights: Any) -> Any:
     return weights / total[:, None] - xp.sqrt(weights) * along[:, :, 0]
 
 
-# --- small tables of NumPy ---
+# --- NumPy: least squares, and ridge on small tables ---
+
+
+def least_squares_fits(queries: Queries, Y: np.ndarray | None, out: np.ndarray) -> np.ndarray:
+    """Fit polynomials without penalty by QR; return which queries have full rank.
+
+    Writes l(q) of every query into ``out`` of shape (nnz,); with targets ``Y`` the gradients at the
+    queries, shape (n_queries, n_outputs, n_features). With Z = Q R for the rows centred at their
+    weighted mean m, times root weights, slopes are R^-1 Q'T and l = w / sum(w) - W^(1/2) Q R^-T m.
+    """
+    solved = np.zeros(len(queries.indptr) - 1, dtype=bool)
+    d, p = queries.X.shape[1], n_design_columns(queries.X.shape[1], queries.degree)
+    solved[np.diff(queries.indptr) > p] = True
+    for some, entries, inside, indices, weights in _rectangles(queries, solved):
+        offsets = queries.X[indices] - queries.Q[some][:, None]
+        unit = np.abs(offsets).max(axis=(1, 2))
+        unit[unit == 0.0] = 1.0
+        offsets = offsets / unit[:, None, None]
+        total, root = weights.sum(axis=1), np.sqrt(weights)[:, :, None]
+        if queries.degree == 2:
+            offsets = _with_products(offsets, weights, total)
+        mean = (transpose(offsets) @ weights[:, :, None]) / total[:, None, None]
+        Z = (offsets - transpose(mean)) * root
+        size = np.sqrt((Z * Z).sum(axis=1) + total[:, None] * mean[:, :, 0] ** 2)
+        basis, R = np.linalg.qr(Z)
+        pivots = np.abs(np.diagonal(R, axis1=1, axis2=2))
+        good = (pivots > _DEPENDENT * size).all(axis=1)
+        solved[some] = good
+        R[~good] = np.eye(p)
+        if Y is None:
+            along = root * (basis @ np.linalg.solve(transpose(R), mean))
+            kernels = weights / total[:, None] - along[:, :, 0]
+            out[entries[inside]] = kernels[inside]
+        else:
+            _, T = _centred_targets(Y, indices, weights, total)
+            slopes = transpose(np.linalg.solve(R, transpose(basis) @ T))[:, :, :d]
+            out[some] = slopes / unit[:, None, None]
+    return solved
 
 
 def is_small(queries: Queries, alphas, *, relative: bool) -> bool:
@@ -238,12 +277,14 @@ def small_slopes(queries: Queries, Y: np.ndarray, alpha: float, out: np.ndarray)
         out[some] = batched_slopes(*shared, relative=True, degree=queries.degree)
 
 
-def _rectangles(queries: Queries) -> Iterator[tuple]:
+def _rectangles(queries: Queries, wanted: np.ndarray | None = None) -> Iterator[tuple]:
     """Yield (queries, indices of their entries, which are rows, row numbers, weights).
 
     Neighbourhoods of about equal length come together, padded with rows of weight zero.
     """
     sizes = np.diff(queries.indptr)
+    if wanted is not None:
+        sizes = np.where(wanted, sizes, 0)
     order = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]
     width = n_design_columns(queries.X.shape[1], queries.degree)
     first = 0
@@ -619,27 +660,13 @@ def _relative_penalty(offsets, weights, alpha: float):
 
 
 def put_rows(target: Any, rows: Any, values: Any) -> Any:
-    """Return ``target`` with some rows replaced (array-API arrays need not allow assignment)."""
+    """Return ``target`` with values at some of its entries, whose numbers ascend."""
     xp = namespace(target)
-    if is_torch(target):
-        target = target.clone()
-        target[rows] = values
-        return target
     if rows.shape[0] == 0:
         return target
-    if rows.shape[0] == target.shape[0]:
-        return values
-    order = xp.concat([rows, other_rows(rows, target.shape[0])])
-    joined = xp.concat([values, xp.take(target, order[rows.shape[0] :], axis=0)], axis=0)
-    return xp.take(joined, xp.argsort(order), axis=0)
-
-
-def other_rows(rows: Any, n: int) -> Any:
-    """Return the row numbers below n that are not among the sorted ``rows``."""
-    xp = namespace(rows)
-    everyone = xp.arange(n, dtype=rows.dtype, device=compat.device(rows))
-    if rows.shape[0] == 0:
-        return everyone
-    position = xp.searchsorted(rows, everyone)
+    every = xp.arange(target.shape[0], dtype=rows.dtype, device=compat.device(rows))
+    position = xp.searchsorted(rows, every)
     position = xp.minimum(position, xp.full_like(position, rows.shape[0] - 1))
-    return everyone[xp.take(rows, position) != everyone]
+    is_put = xp.take(rows, position) == every
+    shape = (-1, *[1] * (target.ndim - 1))
+    return xp.where(xp.reshape(is_put, shape), xp.take(values, position, axis=0), target)

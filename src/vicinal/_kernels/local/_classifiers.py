@@ -20,9 +20,7 @@ import numpy as np
 from vicinal._kernels._jit import inline_jit, inner_jit, outer_jit
 from vicinal._kernels.local._newton import (
     design_columns,
-    joint_workspace,
     margins,
-    multinomial_fit,
     newton_fit,
     newton_system,
     one_class_score,
@@ -30,7 +28,6 @@ from vicinal._kernels.local._newton import (
 )
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
-    MULTINOMIAL,
     SQUARED,
     SQUARED_HINGE,
     Fit,
@@ -196,18 +193,12 @@ def local_classifiers(
     against the rest) it holds the gradients of the scores with the weights held fixed instead, and
     ``motion.pulls`` what the change of the weights adds.
     """
-    n_classes = out.scores.shape[1]
-    work = workspace(queries, n_classes)
-    joint = None
-    if objective.loss == MULTINOMIAL:
-        p, k = work.A.shape
-        joint = joint_workspace(k, p, min(n_classes, k))
-    _fit_all(queries, codes, objective, work, joint, motion, out)
+    _fit_all(queries, codes, objective, workspace(queries, out.scores.shape[1]), motion, out)
 
 
-# Branches for arguments that are None are removed when this is compiled.
+# Branches for a motion that is None are removed when this is compiled.
 @outer_jit
-def _fit_all(queries, codes, objective, work, joint, motion, out):
+def _fit_all(queries, codes, objective, work, motion, out):
     indptr, indices, weights = queries.indptr, queries.indices, queries.weights
     for t in range(indptr.shape[0] - 1):
         start, stop = indptr[t], indptr[t + 1]
@@ -226,13 +217,7 @@ def _fit_all(queries, codes, objective, work, joint, motion, out):
         if n_present == 1:
             continue
         p, unit, lam = _lay_out(queries, t, rows, w, objective, work)
-        # The intercepts of the multinomial model are free.
-        fit = Fit(w, stop - start, p, unit, lam, 0.0 if joint is not None else rho)
-        if joint is not None:
-            done = multinomial_fit(rows, codes, fit, objective, work, joint)
-            _write_joint(t, fit, work, joint, out)
-            out.converged[t] = out.converged[t] and done
-            continue
+        fit = Fit(w, stop - start, p, unit, lam, rho)
         first = -1
         for c in range(out.scores.shape[1]):
             if work.counts[c] == 0:
@@ -260,8 +245,6 @@ def _lone_scores(objective, total, rho):
     """Return the scores of the only class of a neighbourhood, and of a class without rows."""
     if objective.loss == SQUARED:
         return 1.0, 0.0
-    if objective.loss == MULTINOMIAL:
-        return 0.0, -np.inf
     score = one_class_score(total, objective.C, rho, objective.loss)
     return score, -score
 
@@ -318,14 +301,3 @@ def _mirror(t, first, c, out):
     """Write the negative of the first of two classes as the second."""
     out.scores[t, c] = -out.scores[t, first]
     _negate(out.slopes[t, first], out.slopes[t, c])
-
-
-@inner_jit
-def _write_joint(t, fit, work, joint, out):
-    """Write the scores and slopes of the classes that have rows; the others keep -inf and 0."""
-    for c in range(out.scores.shape[1]):
-        index = work.counts[c]
-        if index >= 0:
-            out.scores[t, c] = joint.theta[index, fit.p]
-            if fit.p > 0:
-                write_slopes(joint.theta[index], fit, work, out.slopes[t, c])

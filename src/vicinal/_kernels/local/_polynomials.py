@@ -1,4 +1,4 @@
-"""Local polynomials: ridge by Cholesky, least squares by QR, and both on sorted points of a line.
+"""Local polynomials: ridge by Cholesky, and least squares on sorted points of a line.
 
 Ridge regression, one small system per query:
 
@@ -12,10 +12,6 @@ l(q) do not depend on y. With p > k columns the k x k form (Z Z' + lam I) v = Z 
 
 Columns that are constant among the neighbours (often indicators of categories) do not matter and
 are removed from the system.
-
-Polynomials without penalty by Householder QR of the weighted design: the design of a query has rows
-w_i^(1/2) (1, x_i - q, products). With W^(1/2) D = Q R the prediction at q is the first coefficient
-and its equivalent kernel is l = W^(1/2) Q R^-T e_1.
 
 Tricube polynomials in one dimension: the neighbours of a query are a window of the sorted points,
 so a fit is one pass over consecutive memory. With z_i = (x_i - q) / h, w_i = f_i K(|z_i|) and
@@ -235,161 +231,8 @@ def ridge_slopes(queries, Y, alpha, relative, out, solved):
                 out[t, c, a] /= unit
 
 
-# Columns whose part outside the span of earlier ones is below this share use the pseudo-inverse.
-_DEPENDENT = 1e-9
 # Singular values below this share of the largest are dropped (Cleveland and Grosse 1991).
 PSEUDO_INVERSE_CUTOFF = 1e-12
-
-
-class _PolynomialArrays(NamedTuple):
-    R: Any
-    A: Any  # the scaled design, one column a row, then its reflectors
-    U: Any
-    v: Any
-
-
-@fast_jit
-def _allocate_polynomial(queries):
-    k, p = longest_neighborhood(queries.indptr), gathered_width(queries)
-    return _PolynomialArrays(
-        np.empty((k, p)), np.empty((p + 1, k)), np.empty((p + 1, p + 1)), np.empty(k)
-    )
-
-
-@inner_jit
-def _householder(A, p, k, U):
-    """Reduce the columns (rows of ``A``) to triangular form; reflectors stay in ``A``.
-
-    ``U[j, :j + 1]`` holds column j of the triangular factor. Returns False at a dependent column.
-    """
-    for j in range(p):
-        before = 0.0
-        for i in range(k):
-            before += A[j, i] * A[j, i]
-        for r in range(j):
-            dot = 0.0
-            for i in range(r, k):
-                dot += A[r, i] * A[j, i]
-            for i in range(r, k):
-                A[j, i] -= 2.0 * dot * A[r, i]
-            U[j, r] = A[j, r]
-        tail = 0.0
-        for i in range(j, k):
-            tail += A[j, i] * A[j, i]
-        if not tail > _DEPENDENT * _DEPENDENT * before or before == 0.0:
-            return False
-        norm = np.sqrt(tail)
-        if A[j, j] > 0.0:
-            norm = -norm
-        U[j, j] = norm
-        A[j, j] -= norm
-        # |v|^2 = 2 norm (norm - a_jj), written with the updated entry.
-        length = np.sqrt(-2.0 * norm * A[j, j])
-        for i in range(j, k):
-            A[j, i] /= length
-    return True
-
-
-@inner_jit
-def _reflect(A, j, k, v):
-    dot = 0.0
-    for i in range(j, k):
-        dot += A[j, i] * v[i]
-    for i in range(j, k):
-        v[i] -= 2.0 * dot * A[j, i]
-
-
-@inner_jit
-def _factor(queries, t, rows, weights, work):
-    """Factor the design of one query; return its number of columns and its unit.
-
-    The number is 0 for a rank-deficient design.
-    """
-    R, A = work.R, work.A
-    k = rows.shape[0]
-    p = 0 if queries.degree == 0 else R.shape[1]
-    if p + 1 > k:
-        return 0, 1.0
-    unit = gather(queries, t, rows, weights, R)
-    for i in range(k):
-        root = np.sqrt(weights[i])
-        A[0, i] = root
-        for a in range(p):
-            A[a + 1, i] = R[i, a] * root
-    return p + 1 if _householder(A, p + 1, k, work.U) else 0, unit
-
-
-@inner_jit
-def _write_kernel(p, weights, work, out):
-    """Write l = W^(1/2) Q R^-T e_1."""
-    A, U, v = work.A, work.U, work.v
-    k = weights.shape[0]
-    for j in range(p):
-        value = 1.0 if j == 0 else 0.0
-        for r in range(j):
-            value -= U[j, r] * v[r]
-        v[j] = value / U[j, j]
-    for i in range(p, k):
-        v[i] = 0.0
-    for j in range(p - 1, -1, -1):
-        _reflect(A, j, k, v)
-    for i in range(k):
-        out[i] = np.sqrt(weights[i]) * v[i]
-
-
-@inner_jit
-def _write_slope(p, y, rows, weights, work, out):
-    """Write the slopes of R^-1 Q' W^(1/2) y."""
-    A, U, v = work.A, work.U, work.v
-    k = weights.shape[0]
-    for i in range(k):
-        v[i] = np.sqrt(weights[i]) * y[rows[i]]
-    for j in range(p):
-        _reflect(A, j, k, v)
-    for j in range(p - 1, -1, -1):
-        value = v[j]
-        for r in range(j + 1, p):
-            value -= U[r, j] * v[r]
-        v[j] = value / U[j, j]
-    for a in range(out.shape[0]):
-        out[a] = v[a + 1]
-
-
-@fast_jit
-def polynomial_equivalent_kernels(queries, out, solved):
-    """Write l(q) of every query into ``out``; ``solved[t]`` is False if rank-deficient."""
-    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
-    work = _allocate_polynomial(queries)
-    for t in range(indptr.shape[0] - 1):
-        start, stop = indptr[t], indptr[t + 1]
-        if start == stop:
-            continue
-        w = weights[start:stop]
-        p, _ = _factor(queries, t, indices[start:stop], w, work)
-        if p > 0:
-            _write_kernel(p, w, work, out[start:stop])
-        else:
-            solved[t] = False
-
-
-@fast_jit
-def polynomial_slopes(queries, Y, out, solved):
-    """Write the gradients at the queries, shape (n_queries, n_outputs, n_features), from zeros."""
-    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
-    work = _allocate_polynomial(queries)
-    for t in range(indptr.shape[0] - 1):
-        start, stop = indptr[t], indptr[t + 1]
-        if start == stop or queries.degree == 0:
-            continue
-        rows, w = indices[start:stop], weights[start:stop]
-        p, unit = _factor(queries, t, rows, w, work)
-        if p == 0:
-            solved[t] = False
-            continue
-        for c in range(Y.shape[1]):
-            _write_slope(p, Y[:, c], rows, w, work, out[t, c])
-            for a in range(out.shape[2]):
-                out[t, c, a] /= unit
 
 
 def design_matrix(offsets: np.ndarray, weights: np.ndarray, degree: int) -> np.ndarray:
@@ -542,20 +385,6 @@ def _invert(S, degree, M):
 
 
 @fast_jit
-def _squared_norm(x, f, q, inverse, lift, c0, c1, c2):
-    """Return the sum of squares of the equivalent kernel; weights are one if ``lift``."""
-    total = 0.0
-    for i in range(x.shape[0]):
-        z = (x[i] - q) * inverse
-        u = abs(z)
-        t = 1.0 - u * u * u
-        w = 1.0 if lift else t * t * t
-        value = w * f[i] * (c0 + z * (c1 + z * c2))
-        total += value * value
-    return total
-
-
-@fast_jit
 def _edges(x, q, start, stop, radius):
     """Return the part of a window within ``radius`` of q."""
     return (
@@ -588,25 +417,22 @@ class LineWindow(NamedTuple):
 
 
 class LineFits(NamedTuple):
-    """Results of the fits at a block of queries.
+    """Predictions and derivatives of a block of queries, (n_queries, n_outputs).
 
-    Predictions and derivatives (n_queries, n_outputs), the squared norms |l(q)|^2 of the equivalent
-    kernels (n_queries,), and ``solved``, False where the moments do not determine the fit or
-    the bandwidth is 0.
+    ``solved`` is False where the moments do not determine the fit or the bandwidth is 0.
     """
 
     values: Any
     slopes: Any
-    norms: Any
     solved: Any
 
 
 @fast_jit
-def smooth_line(points, Q, window, want_norms, out):
+def smooth_line(points, Q, window, out):
     """Evaluate local polynomials of sorted points at the queries (n_queries,)."""
     x, Y, f = points
     k, beyond, stretch, guarded, degree = window
-    values, slopes, norms, solved = out
+    values, slopes, solved = out
     n = x.shape[0]
     S = np.empty(5)
     T = np.empty(3)
@@ -626,12 +452,11 @@ def smooth_line(points, Q, window, want_norms, out):
         if guarded:
             start, stop = _edges(x, q, start, stop, 0.999 * h)
             near, far = _edges(x, q, start, stop, 0.001 * h)
-        first, last = start, stop
         for c in range(Y.shape[0]):
             S[:] = 0.0
             T[:] = 0.0
             y = Y[c]
-            _add_moments(x[first:last], y[first:last], f[first:last], q, inverse, degree, S, T)
+            _add_moments(x[start:stop], y[start:stop], f[start:stop], q, inverse, degree, S, T)
             if guarded:
                 _lift_centre(x[near:far], y[near:far], f[near:far], q, inverse, S, T)
             if c == 0 and not _invert(S, degree, M):
@@ -639,13 +464,6 @@ def smooth_line(points, Q, window, want_norms, out):
                 break
             values[t, c] = M[0, 0] * T[0] + M[0, 1] * T[1] + M[0, 2] * T[2]
             slopes[t, c] = (M[1, 0] * T[0] + M[1, 1] * T[1] + M[1, 2] * T[2]) * inverse
-        if want_norms and solved[t]:
-            c0, c1, c2 = M[0, 0], M[0, 1], M[0, 2]
-            norms[t] = (
-                _squared_norm(x[first:near], f[first:near], q, inverse, False, c0, c1, c2)
-                + _squared_norm(x[near:far], f[near:far], q, inverse, True, c0, c1, c2)
-                + _squared_norm(x[far:last], f[far:last], q, inverse, False, c0, c1, c2)
-            )
 
 
 def quantile_nodes(x: np.ndarray, n_cells: int) -> np.ndarray:

@@ -26,6 +26,7 @@ from scipy import sparse
 
 from vicinal._base import namespace, row_blocks
 from vicinal._kernels._jit import fast_jit, jit
+from vicinal._kernels.linear._covariance import standard_scale, usable_scale
 
 # Rows whose Gaussian weight is below this share of the largest are ignored.
 GAUSSIAN_CUTOFF = 1e-8
@@ -185,6 +186,45 @@ def kernel_slopes(u: np.ndarray, kernel: str | Callable) -> np.ndarray:
     return _SLOPES[kernel](u)
 
 
+def column_scale(X: Any, sample_weight: Any) -> tuple[Any, Any]:
+    """Return mean and standard deviation of the columns, one where a column does not vary.
+
+    Sparse columns have no mean to subtract.
+    """
+    if sparse.issparse(X):
+        return None, _sparse_scale(X, sample_weight)
+    if not isinstance(X, np.ndarray):
+        xp = namespace(X)
+        mean = weighted_mean(X, sample_weight)
+        variance = weighted_mean((X - mean) ** 2, sample_weight)
+        one = xp.ones_like(mean)
+        floor = (10.0 * float(xp.finfo(X.dtype).eps)) ** 2 * xp.maximum(mean * mean, one)
+        return mean, xp.sqrt(xp.where(variance > floor, variance, one))
+    return standard_scale(np.asarray(X, dtype=np.float64), sample_weight)
+
+
+def weighted_mean(columns: Any, sample_weight: Any) -> Any:
+    """Return the weighted mean of columns in any array library."""
+    xp = namespace(columns)
+    if sample_weight is None:
+        return xp.mean(columns, axis=0)
+    share = xp.astype(sample_weight, columns.dtype)
+    return (share / xp.sum(share)) @ columns
+
+
+def _sparse_scale(X, sample_weight) -> np.ndarray:
+    """Return the standard deviations of sparse columns, as for the same rows in a dense array."""
+    weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+    share = weights / weights.sum()
+    mean = np.asarray(X.T @ share).ravel()
+    X = sparse.csr_matrix(X, dtype=np.float64)
+    owner = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    terms = share[owner] * (X.data - mean[X.indices]) ** 2
+    filled = np.bincount(X.indices, share[owner], minlength=X.shape[1])
+    variance = np.bincount(X.indices, terms, minlength=X.shape[1])
+    return usable_scale(mean, variance + np.maximum(1.0 - filled, 0.0) * mean**2)
+
+
 def smooth_targets(indptr, indices, smoother, Y) -> np.ndarray:
     """Return sum_i l_i(q) Y_i of every query, shape (n_queries, n_outputs).
 
@@ -240,24 +280,6 @@ def blend_values(indptr, indices, weights, Q, origins, values, slopes, out):
                 out[t, c] += w * value
         for c in range(out.shape[1]):
             out[t, c] /= total
-
-
-@fast_jit
-def blend_slopes(indptr, indices, weights, slopes, out):
-    """Write sum_j v_j B_j / sum_j v_j for every query, shape (n_queries, n_outputs, d)."""
-    for t in range(indptr.shape[0] - 1):
-        total = 0.0
-        out[t] = 0.0
-        for e in range(indptr[t], indptr[t + 1]):
-            j = indices[e]
-            w = weights[e]
-            total += w
-            for c in range(out.shape[1]):
-                for a in range(out.shape[2]):
-                    out[t, c, a] += w * slopes[j, c, a]
-        for c in range(out.shape[1]):
-            for a in range(out.shape[2]):
-                out[t, c, a] /= total
 
 
 def leaf_shares(

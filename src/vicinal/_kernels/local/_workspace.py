@@ -119,7 +119,6 @@ def cholesky_solve(L, p, b):
 SQUARED_HINGE = 0
 LOGISTIC = 1
 SQUARED = 2
-MULTINOMIAL = 3
 
 # Rows have no spread around their weighted mean below this share of their own size.
 _FLAT = 1e-14
