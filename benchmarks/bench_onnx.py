@@ -1,6 +1,7 @@
 """Do ONNX graphs say what the models say, and how fast?"""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import onnxruntime
@@ -15,6 +16,8 @@ from _harness import ResultsPage, timed
 from vicinal import (
     AnchoredLocalClassifier,
     AnchoredLocalRegressor,
+    AutoClassifier,
+    AutoRegressor,
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,
     BootstrapEnsembleClassifier,
@@ -33,6 +36,7 @@ from vicinal import (
     TruncatedRBFRegressor,
 )
 from vicinal.io import to_onnx
+from vicinal.io._onnx._table import table_feeds
 from vicinal.linear import WeightedLDA
 
 # Tables that show the speed of one row, and of many.
@@ -165,9 +169,77 @@ def fill(page):
     page.table(HEAD, rows)
     page.text(
         "Labels differ only where two classes have the same probability but for rounding: a tie "
-        "among the trees of a bootstrap, for example. Lazy local models need their rows and have "
-        "no graph."
+        "among the trees of a bootstrap, for example."
     )
+
+
+# --- default ensembles ---
+
+# Training rows, query rows, and rows of one call of the graph.
+ROWS, QUERIES, CALL = 1000, 500, 250
+
+
+def tables():
+    """Return (task, X, y) of six tables: numbers, missing values, mixed columns."""
+    adult = load_dataset("adult", as_frame=True)
+    people = adult.X_train.iloc[: ROWS + QUERIES]
+    hours = people.columns[[name.startswith("hours") for name in people.columns]][0]
+    satimage, wbc = load_dataset("satimage"), load_dataset("wbc_original")
+    airfoil, laser = load_dataset("airfoil"), load_dataset("laser")
+    earns = adult.y_train.iloc[: len(people)].to_numpy()
+    return {
+        "adult": (AutoClassifier, people, np.where(earns > earns.min(), "more", "less")),
+        "wbc_original": (AutoClassifier, wbc.X, wbc.y),
+        "satimage": (AutoClassifier, satimage.X_train, satimage.y_train),
+        "adult, hours a week": (AutoRegressor, people.drop(columns=hours), people[hours]),
+        "airfoil": (AutoRegressor, airfoil.X, airfoil.y),
+        "laser": (AutoRegressor, laser.X, laser.y),
+    }
+
+
+def default_line(name):
+    """Fit an ensemble with its defaults, export it, and compare it on rows it has not seen."""
+    kind, X, y = tables()[name]
+    order = np.random.RandomState(0).permutation(len(X))[: ROWS + QUERIES]
+    n_fit = min(ROWS, 2 * len(order) // 3)
+    parts = order[:n_fit], order[n_fit:]
+    rows, queries = (X.iloc[own] if hasattr(X, "iloc") else X[own] for own in parts)
+    model = kind(random_state=0).fit(rows, np.asarray(y)[parts[0]])
+    graph = to_onnx(model).SerializeToString()
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    encoder = model.encoders_["tree"]
+    feeds = table_feeds(encoder, queries) if hasattr(X, "iloc") else {"X": queries}
+    blocks = [slice(i, i + CALL) for i in range(0, len(queries), CALL)]
+    found = [session.run(None, {k: v[own] for k, v in feeds.items()}) for own in blocks]
+    outputs = [np.concatenate(part) for part in zip(*found, strict=True)]
+    is_classifier = kind is AutoClassifier
+    expected = (model.predict_proba if is_classifier else model.predict)(queries)
+    scale = 1.0 if is_classifier else np.abs(expected).max()
+    wrong = ""
+    if is_classifier:
+        wrong = int((outputs[0].astype(str) != model.predict(queries).astype(str)).sum())
+    return [
+        name,
+        "classes" if is_classifier else "target",
+        len(rows),
+        X.shape[1],
+        "; ".join(f"{base.name} {base.weight:.2f}" for base in model.estimators_),
+        f"{np.abs(outputs[-1] - expected).max() / scale:.1e}",
+        wrong,
+        round(len(graph) / 1024),
+    ]
+
+
+DEFAULT_HEAD = [
+    "table",
+    "predicts",
+    "rows",
+    "columns",
+    "base models and weights",
+    "largest difference",
+    "labels that differ",
+    "graph, KiB",
+]
 
 
 def main():
@@ -181,6 +253,13 @@ def main():
         "precision. One thread for the graph, the model as it comes; least of "
         f"{REPEAT} runs on a shared machine.",
         packages=("onnx", "onnxruntime", "skl2onnx"),
+    )
+    page.text("## AutoClassifier and AutoRegressor with their defaults, on six tables")
+    page.text(
+        f"At most {ROWS:,} training rows, and at most {QUERIES} rows that were not used in the fit."
+    )
+    page.table(
+        DEFAULT_HEAD, [page.case(("auto", name), partial(default_line, name)) for name in tables()]
     )
     page.section("page", fill)
     page.write()

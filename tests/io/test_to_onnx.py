@@ -4,19 +4,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.compose import make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge, RidgeClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -26,6 +29,7 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     PolynomialFeatures,
     StandardScaler,
+    TargetEncoder,
 )
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -47,12 +51,14 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.io import OnnxExportError, to_onnx
+from vicinal.io._onnx._table import table_feeds
 from vicinal.io._to_onnx import check_graph, feeds
 from vicinal.linear import AveragedPerceptron, WeightedLDA, WhiteningTransformer
 from vicinal.local import (
     AnchoredLocalClassifier,
     AnchoredLocalRegressor,
     LocalClassifier,
+    LocalRegressor,
     LoessRegressor,
     NadarayaWatsonRegressor,
 )
@@ -85,20 +91,17 @@ TARGET = X @ [1.0, -2.0, 0.5, 0.0, 1.0] + CODES
 FAR = np.vstack([X, 5.0 * X[:40], np.zeros((1, 5))])
 
 
-def run(graph, rows):
+def run(graph, rows, encoder=None):
     session = runtime.InferenceSession(graph.SerializeToString())
-    return dict(
-        zip(
-            (o.name for o in session.get_outputs()),
-            session.run(None, feeds(graph, rows)),
-            strict=True,
-        )
-    )
+    given = feeds(graph, rows) if encoder is None else table_feeds(encoder, rows)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, given), strict=True))
 
 
 def agrees(model, rows=FAR, tol=1e-10):
     graph = to_onnx(model, rows, tol=tol)
-    found = run(graph, rows)
+    encoder = getattr(model, "encoders_", {}).get("tree")
+    found = run(graph, rows, encoder)
     if "label" in found:
         assert np.array_equal(
             found["label"].astype(str), np.asarray(model.predict(rows)).astype(str)
@@ -205,18 +208,46 @@ def test_regressors_agree_with_their_graphs(model):
     agrees(model.fit(X, TARGET))
 
 
-def test_symmetric_trees_know_missing_values_and_refuse_categories():
-    rows = X.copy()
-    rows[::5, 0] = np.nan
-    model = ObliviousBoostingRegressor(20, cv=None, random_state=0).fit(rows, TARGET)
-    graph = to_onnx(model, X)
-    assert np.allclose(
-        next(iter(run(graph, rows).values())).ravel(), model.predict(rows), atol=1e-10
+def mixed_rows():
+    """Return rows with missing values and two columns of categories, and queries with new ones."""
+    rows = np.column_stack([X, np.arange(len(X)) % 4, 3.0 * (np.arange(len(X)) % 3)])
+    rows[::5, 0] = rows[::7, 5] = np.nan
+    queries = rows.copy()
+    queries[::4, 5], queries[::9, 6], queries[::6, 1] = 9.0, np.nan, np.nan
+    return rows, queries
+
+
+IS_CATEGORY = np.arange(7) > 4
+BOOSTED = {
+    "symmetric trees": (ObliviousBoostingClassifier, ObliviousBoostingRegressor, {"cv": None}),
+    "histograms": (HistGradientBoostingClassifier, HistGradientBoostingRegressor, {}),
+}
+
+
+@pytest.mark.parametrize("y", [TWO, NAMES, TARGET], ids=["two", "three", "target"])
+@pytest.mark.parametrize("kind", BOOSTED)
+def test_boosting_knows_missing_values_and_categories(kind, y):
+    *kinds, settings = BOOSTED[kind]
+    rows, queries = mixed_rows()
+    model = kinds[y is TARGET](max_iter=8) if kind == "histograms" else kinds[y is TARGET](8)
+    model.set_params(categorical_features=IS_CATEGORY, random_state=0, **settings)
+    agrees(model.fit(rows, y + 2.0 * (rows[:, 5] == 1) if y is TARGET else y), queries)
+
+
+@pytest.mark.parametrize("y", [TWO, NAMES, TARGET], ids=["two", "three", "target"])
+def test_statistics_of_categories_and_imputed_rows(y):
+    rows, queries = mixed_rows()
+    boosting = HistGradientBoostingRegressor if y is TARGET else HistGradientBoostingClassifier
+    folds = KFold(3, shuffle=True, random_state=0)
+    statistics = ColumnTransformer(
+        [("categories", TargetEncoder(cv=folds), IS_CATEGORY)], remainder="passthrough"
     )
-    coded = np.column_stack([X, np.arange(len(X)) % 3])
-    model = ObliviousBoostingRegressor(5, cv=None, categorical_features=[X.shape[1]])
-    with pytest.raises(OnnxExportError, match="TableEncoder"):
-        to_onnx(model.fit(coded, TARGET), coded)
+    agrees(make_pipeline(statistics, boosting(max_iter=4)).fit(rows, y), queries)
+    filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    linear = Ridge() if y is TARGET else LogisticRegression()
+    agrees(
+        make_pipeline(filled, StandardScaler(), PolynomialFeatures(2), linear).fit(rows, y), rows
+    )
 
 
 def test_counts_are_exponentials():
@@ -313,6 +344,43 @@ def test_anchors_in_other_metrics_are_refused():
     refused(anchored(metric="manhattan").fit(X, NAMES), "Euclidean distance")
 
 
+# --- a model around every row ---
+
+TIES = np.round(np.abs(X[:, :3]))
+COUNTS = np.arange(len(X)) % 3 + 1.0
+LOCAL = {
+    "standardized": {},
+    "few": {"n_neighbors": 10, "alpha": 0.03},
+    "all": {"n_neighbors": len(X), "alpha": 0.1},
+    "ranked": {"metric": "ranked"},
+    "gradient": {"metric": "gradient"},
+    "random forest": {"metric": "forest", "alpha": 0.1},
+    "extra trees": {"metric": "extra_forest", "alpha": 0.1},
+    "constant": {"degree": 0, "n_neighbors": 10},
+    "quadratic": {"degree": 2, "n_neighbors": 40, "alpha": 0.1},
+    "balanced": {"class_weight": "balanced", "n_neighbors": 20},
+    "epanechnikov": {"kernel": "epanechnikov", "alpha_scale": "absolute", "n_neighbors": 20},
+    "triangular": {"kernel": "triangular", "calibration": None, "n_neighbors": 20},
+    "located": {"location_columns": [0, 1], "n_neighbors": 30},
+}
+
+
+@pytest.mark.parametrize("settings", LOCAL.values(), ids=LOCAL)
+def test_local_classifiers_agree_with_their_graphs(settings):
+    agrees(LocalClassifier(**({"alpha": 0.3, "random_state": 0} | settings)).fit(X, NAMES))
+
+
+@pytest.mark.parametrize("weight", [COUNTS, COUNTS / 7], ids=["counts", "shares"])
+def test_local_regressors_with_weights_agree_with_their_graphs(weight):
+    agrees(LocalRegressor(n_neighbors=20, alpha=0.1).fit(X, TARGET, sample_weight=weight))
+    agrees(NadarayaWatsonRegressor(n_neighbors=9, kernel="bisquare").fit(X, TARGET))
+
+
+def test_rows_at_equal_distances_count_as_in_the_model():
+    model = LocalRegressor(n_neighbors=12, alpha=0.1, metric="euclidean", degree=1)
+    agrees(model.fit(TIES, TARGET), np.vstack([TIES, TIES + 0.5, [[9.0, 0.0, 0.0]]]))
+
+
 # --- pipelines ---
 
 
@@ -384,17 +452,13 @@ def refused(model, match, rows=None):
         to_onnx(model, rows)
 
 
-def test_lazy_models_recommend_anchors():
-    lazy = LocalClassifier(n_neighbors=20, metric="euclidean")
-    refused(lazy.fit(X, NAMES), "AnchoredLocalClassifier")
-    refused(
-        make_pipeline(StandardScaler(), LocalClassifier(n_neighbors=20, metric="euclidean")).fit(
-            X, TWO
-        ),
-        "AnchoredLocal",
-    )
-    refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "AnchoredLocalRegressor")
-    refused(NadarayaWatsonRegressor(n_neighbors=10).fit(X, TARGET), "averages its training rows")
+def test_local_models_outside_the_rules_are_refused():
+    fixed = {"n_neighbors": 20, "alpha": 1.0, "calibration": None}
+    refused(LocalClassifier(**fixed, loss="log_loss").fit(X, TWO), "loss='log_loss'")
+    refused(LocalClassifier(**fixed, metric="manhattan").fit(X, TWO), "metric='manhattan'")
+    radius = {**fixed, "n_neighbors": "auto", "bandwidth": 2.0}
+    refused(LocalClassifier(**radius).fit(X, TWO), "bandwidth=2")
+    refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "use LocalRegressor")
     refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "training rows vote")
 
 
@@ -402,15 +466,6 @@ def test_surfaces_recommend_their_classifier():
     model = SurfaceCalibratedClassifier(LogisticRegression(), cv=2, random_state=0).fit(X, TWO)
     refused(model, "searches the decision surface")
     refused(DecisionSurface(LogisticRegression().fit(X, TWO)).fit(X), "export its estimator_")
-
-
-def test_lazy_parts_are_named():
-    model = BayesianModelAveragingClassifier(
-        [("local", LocalClassifier(n_neighbors=20, metric="euclidean")), ("lda", WeightedLDA())],
-        weighting="pseudo_bma+",
-        random_state=0,
-    ).fit(X, NAMES)
-    refused(model, "LocalClassifier")
 
 
 def test_parts_without_probabilities_are_named():
@@ -434,11 +489,6 @@ def test_unknown_classes_are_refused_with_the_error_of_skl2onnx():
     refused(Stranger().fit(X, NAMES), "Stranger cannot be exported by skl2onnx")
     model = make_pipeline(FunctionTransformer(np.cbrt), LogisticRegression()).fit(X, NAMES)
     refused(model, "FunctionTransformer")
-
-
-def test_parts_of_mixed_precision_are_refused():
-    model = make_pipeline(PolynomialFeatures(2), LogisticRegression()).fit(X, NAMES)
-    refused(model, "do not fit together")
 
 
 def test_losses_of_the_user_are_code():
@@ -513,7 +563,24 @@ def test_ensembles_of_frames_declare_their_columns():
     assert [entry.name for entry in graph.graph.input] == ["a", "b", "c", "word"]
 
 
-def test_the_base_model_without_a_graph_is_named():
-    model = AutoClassifier(["local"], random_state=0).fit(X, NAMES)
-    with pytest.raises(OnnxExportError, match="base model '.*' of AutoClassifier.*LocalClassifier"):
-        to_onnx(model, X)
+def test_base_models_without_a_graph_are_named_with_their_weight():
+    families = [("lazy", LocalClassifier(n_neighbors=20, loss="log_loss")), ("naive", GaussianNB())]
+    model = AutoClassifier(families, random_state=0).fit(X, NAMES)
+    shown = f"'lazy' with {100 * model.weights_[0]:.0f} % of the weight .LocalClassifier with loss"
+    assert model.estimators_[0].name == "lazy"
+    refused(model, shown)
+
+
+def test_a_default_classifier_of_mixed_columns_agrees_with_its_graph():
+    words = np.array(["up", "down", "left", None], dtype=object)[np.arange(len(X)) % 4]
+    frame = pd.DataFrame(X[:, :3], columns=list("abc")).assign(word=words)[:100]
+    frame.loc[::7, "a"] = np.nan
+    y = np.where(X[:100, 1] + (words[:100] == "up") > 0.3, "yes", "no")
+    found = agrees(AutoClassifier(random_state=0).fit(frame, y), frame)
+    assert [entry.name for entry in found.graph.input] == ["a", "b", "c", "word"]
+
+
+def test_a_default_regressor_of_missing_values_agrees_with_its_graph():
+    rows = X[:100].copy()
+    rows[::9, 2] = np.nan
+    agrees(AutoRegressor(random_state=0).fit(rows, TARGET[:100] + np.sin(3 * X[:100, 0])), rows)

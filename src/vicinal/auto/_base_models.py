@@ -204,8 +204,8 @@ class ScaledSVR(SVR):
     def write_graph(self, graph, x):
         """Write the predictions into a graph of :func:`vicinal.io.to_onnx`."""
         plain = SVR(**self.get_params())
-        plain.__dict__.update(self.__dict__)  # the same model, of a class that skl2onnx knows
-        scaled = graph.borrow("values", plain, [x])
+        plain.__dict__.update(self.__dict__)  # the same model, of a class that graphs know
+        scaled = graph.write("values", plain, x)
         return graph.affine(scaled, [[self.target_scale_]], [self.target_mean_])
 
 

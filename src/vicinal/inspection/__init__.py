@@ -9,11 +9,7 @@ from vicinal.inspection.displays._partition import (
     PartitionHistogramDisplay,
     PartitionRegionsDisplay,
 )
-from vicinal.inspection.displays._rows import (
-    IntervalCoverageDisplay,
-    LabelIssuesDisplay,
-    UncertaintyDisplay,
-)
+from vicinal.inspection.displays._rows import UncertaintyDisplay
 from vicinal.inspection.displays._subspaces import SubspaceErrorDisplay, SubspaceVotesDisplay
 from vicinal.inspection.displays._surface import (
     CounterfactualDisplay,
@@ -25,8 +21,6 @@ from vicinal.inspection.explain._explain import explain
 __all__ = [
     "CounterfactualDisplay",
     "DecisionSurfaceDisplay",
-    "IntervalCoverageDisplay",
-    "LabelIssuesDisplay",
     "PartitionHistogramDisplay",
     "PartitionRegionsDisplay",
     "SelectionCurveDisplay",

@@ -21,30 +21,13 @@ from vicinal.io._attributes import check_attributes
 from vicinal.io._errors import ModelFileError
 
 _TREE_COLUMNS = (
-    "left_child",
-    "right_child",
-    "feature",
-    "threshold",
-    "impurity",
-    "n_node_samples",
-    "weighted_n_node_samples",
-    "missing_go_to_left",
-)
+    "left_child right_child feature threshold impurity n_node_samples weighted_n_node_samples "
+    "missing_go_to_left"
+).split()
 _PREDICTOR_COLUMNS = (
-    "value",
-    "count",
-    "feature_idx",
-    "num_threshold",
-    "missing_go_to_left",
-    "left",
-    "right",
-    "gain",
-    "depth",
-    "is_leaf",
-    "bin_threshold",
-    "is_categorical",
-    "bitset_idx",
-)
+    "value count feature_idx num_threshold missing_go_to_left left right gain depth is_leaf "
+    "bin_threshold is_categorical bitset_idx"
+).split()
 
 
 class Conversion(NamedTuple):
@@ -280,19 +263,9 @@ _TREE_METRICS = {
     for bits in ("", "64", "32")
 }
 _LOSSES = (
-    "AbsoluteError",
-    "ExponentialLoss",
-    "HalfBinomialLoss",
-    "HalfGammaLoss",
-    "HalfMultinomialLoss",
-    "HalfPoissonLoss",
-    "HalfSquaredError",
-    "HalfTweedieLoss",
-    "HalfTweedieLossIdentity",
-    "HuberLoss",
-    "PinballLoss",
-)
-
+    "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss "
+    "HalfPoissonLoss HalfSquaredError HalfTweedieLoss HalfTweedieLossIdentity HuberLoss PinballLoss"
+).split()
 _COMPILED_LOSSES = {
     "_loss._loss": "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss "
     "CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss CyHuberLoss "

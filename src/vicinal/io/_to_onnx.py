@@ -24,14 +24,9 @@ from vicinal.io._onnx import (
     _subspace,
     _trees,
 )
-from vicinal.io._onnx._graph import Graph
+from vicinal.io._onnx._graph import Graph, Node
 from vicinal.io._onnx._table import table_feeds, write_table
-from vicinal.local import (
-    LocalClassifier,
-    LocalRegressor,
-    LoessRegressor,
-    NadarayaWatsonRegressor,
-)
+from vicinal.local import LoessRegressor
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 from vicinal.table import TableEncoder
 from vicinal.uncertainty import (
@@ -40,41 +35,20 @@ from vicinal.uncertainty import (
     ResponsibilityMixture,
 )
 
+_PARTS = (_linear, _trees, _partition, _ensemble, _subspace, _local, _metric, _auto)
 _WRITERS: dict[str, dict] = {
-    "proba": {
-        **_linear.PROBA,
-        **_trees.PROBA,
-        **_partition.PROBA,
-        **_ensemble.PROBA,
-        **_subspace.PROBA,
-        **_local.PROBA,
-        **_metric.PROBA,
-        **_auto.PROBA,
-    },
-    "scores": {**_linear.SCORES, **_subspace.SCORES},
-    "values": {
-        **_linear.VALUES,
-        **_trees.VALUES,
-        **_partition.VALUES,
-        **_ensemble.VALUES,
-        **_subspace.VALUES,
-        **_local.VALUES,
-        **_metric.VALUES,
-        **_auto.VALUES,
-    },
-    "features": {**_linear.FEATURES, **_subspace.FEATURES},
+    kind: {name: writer for part in _PARTS for name, writer in getattr(part, table, {}).items()}
+    for kind, table in {
+        "proba": "PROBA",
+        "scores": "SCORES",
+        "values": "VALUES",
+        "features": "FEATURES",
+    }.items()
 }
 
 # Why a model cannot be exported, for the message.
 _NOT_EXPORTED: dict[type, str] = {
-    LocalClassifier: "fits a model around every query and so needs its training rows; use "
-    "AnchoredLocalClassifier, which stores models and blends them",
-    LocalRegressor: "fits a model around every query and so needs its training rows; use "
-    "AnchoredLocalRegressor, which stores models and blends them",
-    LoessRegressor: "fits a model around every query and so needs its training rows; use "
-    "AnchoredLocalRegressor, which stores models and blends them",
-    NadarayaWatsonRegressor: "averages its training rows for every query; use "
-    "AnchoredLocalRegressor, which stores models and blends them",
+    LoessRegressor: "fits polynomials without a penalty around every row; use LocalRegressor",
     LocallyAdaptiveClassifier: "lets its training rows vote for every query; save it with "
     "vicinal.io.save, or export a SpacePartitioningClassifier",
     ResponsibilityMixture: "is a density, neither a classifier nor a regressor",
@@ -85,6 +59,8 @@ _NOT_EXPORTED: dict[type, str] = {
 }
 
 TOLERANCE = 1e-5
+# Rows that are checked at once; a graph of local models holds the neighbours of all its rows.
+_BLOCK = 256
 
 # The method that each output of a graph corresponds to.
 _METHODS = {
@@ -106,10 +82,11 @@ def to_onnx(
     given, onnxruntime runs the graph on it, and the result must agree with the model.
 
     These models can be exported: space partitioning with region models that are linear, trees or
-    supported by skl2onnx; pruned trees; boosting, AdaBoost, bootstrap ensembles and model averaging
-    of such models; subspace fusion; truncated RBF models; ``DivideConquerSVC``; anchored local
-    models; neural neighbours and gradient kernels; models of scikit-learn that skl2onnx supports;
-    pipelines, ``AutoClassifier`` and ``AutoRegressor`` of these, also with a ``TableEncoder``.
+    supported by skl2onnx; pruned trees; boosting of symmetric trees and of histograms; boosting,
+    AdaBoost, bootstrap ensembles and model averaging of such models; subspace fusion; truncated RBF
+    models; ``DivideConquerSVC``; local models of the squared error, and anchored ones; neural
+    neighbours and gradient kernels; models of scikit-learn that skl2onnx supports; pipelines,
+    ``AutoClassifier`` and ``AutoRegressor`` of these, also with a ``TableEncoder``.
 
     Parameters
     ----------
@@ -145,6 +122,9 @@ def to_onnx(
     used: numbers as doubles, categories as strings, dates as days since 1970. A missing value is
     NaN, or "" among categories. Columns of free text cannot be exported.
 
+    A graph of local models holds the training rows, and computes the distances of all its queries
+    to all of them: pass a few hundred rows at a time.
+
     The graph does not validate its input: NaN or infinity, for which the model raises, give
     arbitrary results. Labels that are neither strings nor integers are returned as strings.
 
@@ -167,7 +147,7 @@ def to_onnx(
     graph = Graph(_WRITERS)
     steps, last = _steps_of(model)
     x = _write_steps(graph, steps, model, X)
-    outputs = _outputs(graph, last, x)
+    outputs = _outputs(last, x)
     made = graph.finished(outputs, model=type(last).__name__, vicinal_version=vicinal.__version__)
     if X is not None:
         check_graph(made, model, X, tol)
@@ -190,10 +170,10 @@ def _steps_of(model: Any) -> tuple[list[Any], Any]:
     return [], model
 
 
-def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> str:
+def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> Node:
     """Declare the inputs and write the transformers."""
     if not steps and _encoder_of(model) is not None:
-        return ""  # an ensemble declares the columns itself, for each encoding
+        return Node(graph, "")  # an ensemble declares the columns itself, for each encoding
     if steps and isinstance(steps[0], TableEncoder):
         x = write_table(graph, steps[0])
         steps = steps[1:]
@@ -201,11 +181,9 @@ def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> str:
         x = _write_columns(graph, steps[0], X)
         steps = steps[1:]
     else:
-        x = graph.input("X", "DOUBLE", _width(model, X))
+        x = graph.input("X", "DOUBLE", [None, _width(model, X)])
     for step in steps:
-        if type(step) in _NOT_EXPORTED:
-            raise OnnxExportError(_refusal(step))
-        x = graph.write("features", step, x)
+        x = _written("features", step, x)
     return x
 
 
@@ -230,7 +208,7 @@ def _width(model: Any, X: Any) -> int:
     return int(width)
 
 
-def _write_columns(graph: Graph, encoder: ColumnTransformer, X: Any) -> str:
+def _write_columns(graph: Graph, encoder: ColumnTransformer, X: Any) -> Node:
     """Write an encoder of mixed columns, with one input for each column of the frame."""
     types = import_optional(
         "skl2onnx.common.data_types", needed_by="vicinal.io.to_onnx", extra="onnx"
@@ -238,7 +216,7 @@ def _write_columns(graph: Graph, encoder: ColumnTransformer, X: Any) -> str:
     inputs, declared = [], []
     for name, is_number in column_kinds(X).items():
         kind = types.DoubleTensorType if is_number else types.StringTensorType
-        inputs.append(graph.input(name, "DOUBLE" if is_number else "STRING", 1))
+        inputs.append(graph.input(name, "DOUBLE" if is_number else "STRING", [None, 1]))
         declared.append((name, kind([None, 1])))
     return graph.borrow("features", encoder, inputs, declared)
 
@@ -248,52 +226,47 @@ def column_kinds(X: Any) -> dict[str, bool]:
     return {str(name): np.asarray(X[name]).dtype.kind in "iufb" for name in X.columns}
 
 
-def _written(graph: Graph, kind: str, model: Any, x: str) -> str:
-    if type(model) in _NOT_EXPORTED and type(model) not in _WRITERS[kind]:
+def _written(kind: str, model: Any, x: Node) -> Node:
+    if type(model) in _NOT_EXPORTED:
         raise OnnxExportError(_refusal(model))
-    return graph.write(kind, model, x)
+    return x.write(kind, model)
 
 
 def _refusal(model: Any, otherwise: str = "cannot be exported to ONNX") -> str:
     return f"{type(model).__name__} {_NOT_EXPORTED.get(type(model), otherwise)}."
 
 
-def _outputs(graph: Graph, model: Any, x: str) -> dict[str, tuple[str, str, list]]:
+def _outputs(model: Any, x: Node) -> dict[str, tuple[Node, str, list]]:
     """Write the outputs of a model; the check compares the last one."""
     if is_regressor(model):
-        values = graph.reshape(_written(graph, "values", model, x), -1)
-        return {"prediction": (values, "DOUBLE", [None])}
+        return {"prediction": (_written("values", model, x).reshape(-1), "DOUBLE", [None])}
     if not is_classifier(model):
         if type(model) in _NOT_EXPORTED or not hasattr(model, "transform"):
             raise OnnxExportError(
                 _refusal(model, "is neither a classifier, a regressor nor a transformer")
             )
-        return {"features": (graph.write("features", model, x), "DOUBLE", [None, None])}
+        return {"features": (x.write("features", model), "DOUBLE", [None, None])}
     n_classes = len(model.classes_)
     if hasattr(model, "predict_proba"):
-        proba = _written(graph, "proba", model, x)
-        best = graph.add("ArgMax", proba, axis=1, keepdims=0)
-        return {
-            **_label(graph, model, best),
-            "probabilities": (proba, "DOUBLE", [None, n_classes]),
-        }
+        proba = _written("proba", model, x)
+        best = proba.op("ArgMax", axis=1, keepdims=0)
+        return {**_label(model, best), "probabilities": (proba, "DOUBLE", [None, n_classes])}
     if type(model) in _WRITERS["scores"]:
-        scores = graph.write("scores", model, x)
-        best = graph.reshape(graph.best(scores, n_classes), -1)
+        scores = x.write("scores", model)
+        best = scores.best(n_classes).reshape(-1)
         width = 1 if n_classes == 2 else n_classes
-        return {**_label(graph, model, best), "scores": (scores, "DOUBLE", [None, width])}
+        return {**_label(model, best), "scores": (scores, "DOUBLE", [None, width])}
     raise OnnxExportError(
         f"{type(model).__name__} has no predict_proba, which the graph needs; use base models that "
         "have it."
     )
 
 
-def _label(graph: Graph, model: Any, best: str) -> dict[str, tuple[str, str, list]]:
+def _label(model: Any, best: Node) -> dict[str, tuple[Node, str, list]]:
     classes = np.asarray(model.classes_)
     is_whole = classes.dtype.kind in "iufb" and np.array_equal(classes, classes.astype(np.int64))
-    table = graph.constant(classes.astype(np.int64) if is_whole else classes.astype(str))
-    label = graph.add("Gather", table, best, axis=0)
-    return {"label": (label, "INT64" if is_whole else "STRING", [None])}
+    table = classes.astype(np.int64) if is_whole else classes.astype(str)
+    return {"label": (best.of(table), "INT64" if is_whole else "STRING", [None])}
 
 
 # --- check ---
@@ -320,7 +293,10 @@ def check_graph(graph: Any, model: Any, X: Any, tol: float) -> float:
     )
     encoder = _encoder_of(model)
     rows = feeds(graph, X) if encoder is None else table_feeds(encoder, X)
-    found = session.run(None, rows)[-1]
+    n_rows = len(next(iter(rows.values())))
+    blocks = [slice(i, i + _BLOCK) for i in range(0, n_rows, _BLOCK)]
+    parts = [session.run(None, {k: v[own] for k, v in rows.items()})[-1] for own in blocks]
+    found = np.concatenate(parts)
     expected = np.asarray(getattr(model, _METHODS[session.get_outputs()[-1].name])(X))
     scale = 1.0 if hasattr(model, "predict_proba") else max(1.0, float(np.abs(expected).max()))
     difference = float(np.abs(found - expected.reshape(found.shape)).max()) / scale

@@ -18,20 +18,10 @@ from vicinal.io._errors import ModelFileError
 from vicinal.io._foreign import CONVERSIONS
 
 # Subpackages of models: the estimators in their `__all__`, and the parts that they declare.
-_FAMILIES = {
-    "auto",
-    "ensemble",
-    "linear",
-    "local",
-    "metric",
-    "neighbors",
-    "partition",
-    "pretrained",
-    "subspace",
-    "surface",
-    "table",
-    "uncertainty",
-}.intersection(vicinal.__all__)
+_FAMILIES = set(
+    "auto ensemble linear local metric neighbors partition pretrained subspace surface table "
+    "uncertainty".split()
+).intersection(vicinal.__all__)
 # Private subpackages, imported by the families that use them.
 _PRIVATE = {"_conformal", "_kernels"}
 

@@ -617,14 +617,18 @@ class ForestIndex:
         )
         return other
 
+    def shares(self, leaves: np.ndarray | None = None) -> sparse.csr_matrix:
+        """Return the share of every training row in every leaf, or in some of them."""
+        filed = self._start, self._leaf_rows, self._counts, self._totals, len(self.X)
+        return leaf_shares(*filed, leaves)
+
     def neighborhoods(self, leaves, use_tree, max_size: int) -> WeightedNeighborhoods:
         """Return the rows that share leaves, in threads over blocks of queries."""
-        filed = self._start, self._leaf_rows, self._counts, self._totals, len(self.X)
         seen = None
         if leaves.size < len(self._totals):  # few queries see few leaves of a large forest
             seen, inverse = np.unique(leaves, return_inverse=True)
             leaves = inverse.reshape(leaves.shape)
-        shares = leaf_shares(*filed, seen)
+        shares = self.shares(seen)
         starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
 
         def find(first):

@@ -279,7 +279,8 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
     -----
     With weights :math:`a_i(x)` of the n training rows, the probability of class c among K is
     :math:`(1 - u) \sum_{i: y_i = c} a_i(x) + u / K` with :math:`u = 1 / (2 n + 1)`: half a row is
-    spread evenly over the classes. A sample weight of 2 is the row twice, exactly, and the order of training rows is irrelevant.
+    spread evenly over the classes. A sample weight of 2 is the row twice, exactly, and the order of
+    training rows is irrelevant.
     Class labels enter as random embeddings, so their order and number do not matter; above 64
     classes some share an embedding within a pass. See [1]_, [2]_ and [3]_ for such networks.
 

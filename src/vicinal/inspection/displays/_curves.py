@@ -1,5 +1,7 @@
 """Plots of a fit: error after each step, and error of every setting that was compared."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import mean_squared_error, zero_one_loss
@@ -10,6 +12,7 @@ from vicinal.inspection.displays._display import DisplayMixin
 
 
 @documented
+@dataclass(eq=False, kw_only=True)
 class TrainingCurveDisplay(DisplayMixin):
     """Error or objective after each step of a fit: boosting rounds, sweeps of a partition.
 
@@ -47,10 +50,9 @@ class TrainingCurveDisplay(DisplayMixin):
     (20,)
     """
 
-    def __init__(self, *, curves, ylabel, xlabel):
-        self.curves = curves
-        self.ylabel = ylabel
-        self.xlabel = xlabel
+    curves: dict[str, np.ndarray]
+    ylabel: str
+    xlabel: str
 
     @classmethod
     def from_estimator(cls, estimator, X=None, y=None, *, ax=None):
@@ -123,6 +125,7 @@ def _recorded(estimator):
 
 
 @documented
+@dataclass(eq=False, kw_only=True)
 class SelectionCurveDisplay(DisplayMixin):
     """Held-out error of every setting that a fit compared, with the selected one.
 
@@ -163,11 +166,10 @@ class SelectionCurveDisplay(DisplayMixin):
     'leaves'
     """
 
-    def __init__(self, *, curves, selected, xlabel, ylabel):
-        self.curves = curves
-        self.selected = selected
-        self.xlabel = xlabel
-        self.ylabel = ylabel
+    curves: dict[str, tuple[np.ndarray, ...]]
+    selected: tuple[float, float]
+    xlabel: str
+    ylabel: str
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):

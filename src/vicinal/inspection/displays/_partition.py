@@ -1,5 +1,8 @@
 """Pictures of partitions: regions of the plane, classes by region, how the fit went."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
@@ -9,6 +12,7 @@ from vicinal.inspection.displays._display import DisplayMixin, feature_names, gr
 
 
 @documented
+@dataclass(eq=False)
 class PartitionRegionsDisplay(DisplayMixin):
     """Predictions of a partition model over the plane, with the lines of its gates.
 
@@ -54,17 +58,14 @@ class PartitionRegionsDisplay(DisplayMixin):
     1
     """
 
-    def __init__(
-        self, xx, yy, prediction, gate_scores, *, classes=None, X=None, y=None, feature_names=None
-    ):
-        self.xx = xx
-        self.yy = yy
-        self.prediction = prediction
-        self.gate_scores = gate_scores
-        self.classes = classes
-        self.X = X
-        self.y = y
-        self.feature_names = feature_names
+    xx: np.ndarray
+    yy: np.ndarray
+    prediction: np.ndarray
+    gate_scores: np.ndarray
+    classes: np.ndarray | None = None
+    X: np.ndarray | None = None
+    y: np.ndarray | None = None
+    feature_names: Sequence[str] = ("x0", "x1")
 
     @classmethod
     def from_estimator(
@@ -159,6 +160,7 @@ class PartitionRegionsDisplay(DisplayMixin):
 
 
 @documented
+@dataclass(eq=False)
 class PartitionHistogramDisplay(DisplayMixin):
     """Classes in each region of a partition classifier, as in Figure 3 of Wang and Saligrama.
 
@@ -193,9 +195,8 @@ class PartitionHistogramDisplay(DisplayMixin):
     150
     """
 
-    def __init__(self, counts, classes):
-        self.counts = counts
-        self.classes = classes
+    counts: np.ndarray
+    classes: np.ndarray
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, axes=None):

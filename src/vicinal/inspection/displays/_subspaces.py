@@ -1,5 +1,7 @@
 """Plots of subspace fusion: votes and errors of the subspaces."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from vicinal._base import documented
@@ -7,6 +9,7 @@ from vicinal.inspection.displays._display import DisplayMixin
 
 
 @documented
+@dataclass(eq=False, kw_only=True)
 class SubspaceVotesDisplay(DisplayMixin):
     """Share of the votes of every subspace for every class, and of the fused decision.
 
@@ -48,11 +51,10 @@ class SubspaceVotesDisplay(DisplayMixin):
     (6, 2)
     """
 
-    def __init__(self, *, shares, agreement, names, classes):
-        self.shares = shares
-        self.agreement = agreement
-        self.names = names
-        self.classes = classes
+    shares: np.ndarray
+    agreement: np.ndarray
+    names: list[str]
+    classes: np.ndarray
 
     @classmethod
     def from_estimator(cls, estimator, X, *, ax=None):
@@ -102,6 +104,7 @@ class SubspaceVotesDisplay(DisplayMixin):
 
 
 @documented
+@dataclass(eq=False, kw_only=True)
 class SubspaceErrorDisplay(DisplayMixin):
     """Error of every subspace by itself, grouped by decomposition, and of their fusion.
 
@@ -144,11 +147,10 @@ class SubspaceErrorDisplay(DisplayMixin):
     True
     """
 
-    def __init__(self, *, errors, fused, names, ylabel="error rate"):
-        self.errors = errors
-        self.fused = fused
-        self.names = names
-        self.ylabel = ylabel
+    errors: np.ndarray
+    fused: float
+    names: list[str]
+    ylabel: str = "error rate"
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, ax=None):

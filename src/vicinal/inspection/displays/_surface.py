@@ -1,5 +1,8 @@
 """Pictures of decision surfaces: contour and projections, changes, distances."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -8,6 +11,7 @@ from vicinal.inspection.displays._display import DisplayMixin, feature_names, gr
 
 
 @documented
+@dataclass(eq=False)
 class DecisionSurfaceDisplay(DisplayMixin):
     """Surface of a classifier of two features, with a distance field and projections.
 
@@ -61,30 +65,16 @@ class DecisionSurfaceDisplay(DisplayMixin):
     (20, 20)
     """
 
-    def __init__(
-        self,
-        xx,
-        yy,
-        boundary,
-        field,
-        *,
-        is_distance,
-        classes,
-        X=None,
-        y=None,
-        points=None,
-        feature_names=None,
-    ):
-        self.xx = xx
-        self.yy = yy
-        self.boundary = boundary
-        self.field = field
-        self.is_distance = is_distance
-        self.classes = classes
-        self.X = X
-        self.y = y
-        self.points = points
-        self.feature_names = feature_names
+    xx: np.ndarray
+    yy: np.ndarray
+    boundary: np.ndarray
+    field: np.ndarray
+    is_distance: bool
+    classes: np.ndarray
+    X: np.ndarray | None = None
+    y: np.ndarray | None = None
+    points: np.ndarray | None = None
+    feature_names: Sequence[str] = ("x0", "x1")
 
     @classmethod
     def from_estimator(
@@ -207,6 +197,7 @@ def _boundary(surface, grid):
 
 
 @documented
+@dataclass(eq=False)
 class CounterfactualDisplay(DisplayMixin):
     """The changes that lead from a row to its counterfactual, as bars.
 
@@ -244,11 +235,10 @@ class CounterfactualDisplay(DisplayMixin):
     True
     """
 
-    def __init__(self, changes, values, feature_names, title=""):
-        self.changes = changes
-        self.values = values
-        self.feature_names = feature_names
-        self.title = title
+    changes: np.ndarray
+    values: list[tuple]
+    feature_names: Sequence[str]
+    title: str = ""
 
     @classmethod
     def from_counterfactuals(cls, counterfactuals, row=0, *, scale=None, ax=None, **plot_options):
@@ -299,6 +289,7 @@ class CounterfactualDisplay(DisplayMixin):
 
 
 @documented
+@dataclass(eq=False)
 class SurfaceDistanceDisplay(DisplayMixin):
     """Histogram of the signed distances of rows to the surface, one colour per class.
 
@@ -331,9 +322,8 @@ class SurfaceDistanceDisplay(DisplayMixin):
     2
     """
 
-    def __init__(self, distances, y):
-        self.distances = distances
-        self.y = y
+    distances: np.ndarray
+    y: np.ndarray
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, label=None, ax=None, **plot_options):

@@ -8,85 +8,81 @@ from sklearn.pipeline import Pipeline
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx._graph import Graph, Writer
+from vicinal.io._onnx._graph import Node, Writer
+from vicinal.io._onnx._linear import filled_in
 from vicinal.io._onnx._table import write_table
 from vicinal.table import TableEncoder
 
 
-def _base_predictions(graph: Graph, model: Any, x: str, write) -> list[tuple[Any, str]]:
-    """Write the prediction of every base model with a positive weight."""
-    encodings: dict[str, str] = {}
-    found = []
+def _averaged(model: Any, x: Node, write: Any) -> Node:
+    """Write the weighted sum of what ``write`` makes of every base model and its rows."""
+    encodings: dict[str, Node] = {}
+    parts, failures = [], []
     for base in model.estimators_:
         if base.encoding not in encodings:
-            encodings[base.encoding] = _encoded(graph, model.encoders_[base.encoding], x)
+            encodings[base.encoding] = _encoded(model, base.encoding, x)
         try:
-            found.append((base, write(graph, base.estimator, encodings[base.encoding])))
+            parts.append((write(base, encodings[base.encoding]), base.weight))
         except OnnxExportError as error:
-            raise OnnxExportError(
-                f"the base model {base.name!r} of {type(model).__name__} cannot be exported: "
-                f"{error} Fit with families that can, such as families=['linear', 'svm']."
-            ) from error
-    return found
+            failures.append(f"{base.name!r} with {100 * base.weight:.0f} % of the weight ({error})")
+    if failures:
+        raise OnnxExportError(
+            f"{type(model).__name__} has base models that cannot be exported: "
+            f"{'; '.join(failures)}. Fit with families that can be exported."
+        )
+    return x.graph.weighted(parts)
 
 
-def _encoded(graph: Graph, encoder: Any, x: str) -> str:
+def _encoded(model: Any, encoding: str, x: Node) -> Node:
     """Write an encoding of the table."""
-    if encoder is None:
-        return x
+    encoder, medians = model.encoders_[encoding], model._encodings.medians
     if isinstance(encoder, TableEncoder):
-        return write_table(graph, encoder)
-    return graph.write("features", encoder, x)
+        return write_table(x.graph, encoder)
+    rows = x if encoder is None else x.write("features", encoder)
+    return filled_in(rows, medians) if encoding == "distance" and medians is not None else rows
 
 
-def _last(graph: Graph, model: Any, x: str) -> tuple[Any, str]:
+def _last(model: Any, x: Node) -> tuple[Any, Node]:
     """Write the transformers before a model; return the model and its input."""
     while isinstance(model, Pipeline):
         for _, step in model.steps[:-1]:
-            x = graph.write("features", step, x)
+            x = x.write("features", step)
         model = model.steps[-1][1]
     return model, x
 
 
-def _value(graph: Graph, model: Any, x: str) -> str:
-    return graph.write("values", *_last(graph, model, x))
-
-
-def _proba(graph: Graph, model: Any, x: str) -> str:
+def _proba(model: Any, x: Node) -> Node:
     """Write probabilities, by the softmax of the scores if the model has no others."""
-    model, x = _last(graph, model, x)
+    model, x = _last(model, x)
     if hasattr(model, "predict_proba"):
-        return graph.write("proba", model, x)
-    scores = graph.write("scores", model, x)
+        return x.write("proba", model)
+    scores = x.write("scores", model)
     if len(model.classes_) == 2:
         # Two classes share one score; skl2onnx may return both, the second last.
-        second = graph.add("Gather", scores, graph.constant([-1]), axis=1)
-        scores = graph.affine(second, np.array([[-0.5, 0.5]]))
-    return graph.add("Softmax", scores, axis=1)
+        scores = scores.columns([-1]) @ np.array([[-0.5, 0.5]])
+    return scores.softmax()
 
 
-def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
+def _averaged_proba(model: Any, x: Node) -> Node:
     classes = np.asarray(model.classes_)
     # log_proba is the logarithm of a linear function of the probability, given by its ends.
-    ends = np.exp(log_proba(np.eye(len(classes))[:1], model.n_samples_fit_))[0]
-    parts = []
-    for base, proba in _base_predictions(graph, model, x, _proba):
-        own = np.asarray(base.estimator.classes_)
+    high, *_, low = np.exp(log_proba(np.eye(len(classes))[:1], model.n_samples_fit_))[0]
+
+    def calibrated(base: Any, rows: Node) -> Node:
+        proba, own = _proba(base.estimator, rows), np.asarray(base.estimator.classes_)
         if len(own) < len(classes):
-            proba = graph.affine(proba, own[:, None] == classes)
-        shares = graph.affine(proba, (ends[0] - ends[-1]) * np.eye(len(classes)), ends[-1])
-        logits = graph.affine(graph.add("Log", shares), base.slope * np.eye(len(classes)))
-        proba = graph.add("Softmax", logits, axis=1)
-        parts.append(graph.affine(proba, base.weight * np.eye(len(classes))))
-    return parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+            proba = proba @ (own[:, None] == classes)
+        return ((proba * (high - low) + low).op("Log") * base.slope).softmax()
+
+    return _averaged(model, x, calibrated)
 
 
-def _averaged_value(graph: Graph, model: Any, x: str) -> str:
-    parts = [
-        graph.affine(value, np.array([[base.weight]]))
-        for base, value in _base_predictions(graph, model, x, _value)
-    ]
-    return parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+def _averaged_value(model: Any, x: Node) -> Node:
+    def value(base: Any, rows: Node) -> Node:
+        last, rows = _last(base.estimator, rows)
+        return rows.write("values", last)
+
+    return _averaged(model, x, value)
 
 
 PROBA: dict[type, Writer] = {AutoClassifier: _averaged_proba}

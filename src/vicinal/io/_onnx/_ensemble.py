@@ -15,7 +15,7 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx._graph import Graph, Writer
+from vicinal.io._onnx._graph import Node, Writer
 from vicinal.io._onnx._trees import (
     TREE_CLASSIFIERS,
     TREE_REGRESSORS,
@@ -24,50 +24,43 @@ from vicinal.io._onnx._trees import (
 )
 
 
-def _are(models: list[Any], kinds: tuple[type, ...]) -> bool:
-    return bool(models) and all(type(base) in kinds for base in models)
-
-
-def _all_proba(graph: Graph, models: list[Any], x: str, n_classes: int) -> str:
+def _all_proba(models: list[Any], x: Node, n_classes: int) -> Node:
     """Write the probabilities of models whose classes are codes, (n, n_models, n_classes)."""
-    if _are(models, TREE_CLASSIFIERS):
-        return forest_proba(graph, models, x, n_classes)
-    return graph.concat(
-        [graph.reshape(_model_proba(graph, m, x, n_classes), 0, 1, n_classes) for m in models]
-    )
+    if all(type(base) in TREE_CLASSIFIERS for base in models):
+        return forest_proba(models, x, n_classes)
+    parts = [_model_proba(base, x, n_classes).reshape(0, 1, n_classes) for base in models]
+    return x.graph.concat(parts)
 
 
-def _model_proba(graph: Graph, base: Any, x: str, n_classes: int) -> str:
+def _model_proba(base: Any, x: Node, n_classes: int) -> Node:
     if hasattr(base, "predict_proba"):
-        return graph.proba(base, x, np.arange(n_classes))
-    votes = graph.one_hot(graph.codes(base, x), len(base.classes_))
-    return graph.affine(votes, base.classes_[:, None] == np.arange(n_classes))
+        return x.proba(base, np.arange(n_classes))
+    votes = x.codes(base).one_hot(np.arange(len(base.classes_)))
+    return votes @ (base.classes_[:, None] == np.arange(n_classes))
 
 
-def _all_values(graph: Graph, models: list[Any], x: str) -> str:
+def _all_values(models: list[Any], x: Node) -> Node:
     """Write the predictions of regressors, (n, n_models)."""
-    if _are(models, TREE_REGRESSORS):
-        return forest_values(graph, models, x)
-    return graph.concat([graph.write("values", base, x) for base in models])
+    if all(type(base) in TREE_REGRESSORS for base in models):
+        return forest_values(models, x)
+    return x.graph.concat([x.write("values", base) for base in models])
 
 
 # --- boosting ---
 
 
-def _boosted(graph: Graph, model: Any, x: str, factor: float = 1.0) -> str:
+def _boosted(model: Any, x: Node, factor: float = 1.0) -> Node:
     """Write the scores of all rounds times a factor, (n, n_scores)."""
     start = factor * np.atleast_1d(model.intercept_).astype(float)
     if not model.n_iter_:
-        return graph.repeat(start, x)
+        return x.repeat(start)
     groups = [g if isinstance(g, list) else [g] for g in model.estimators_]
-    models = [base for group in groups for base in group]
-    outputs = _all_values(graph, models, x)
+    outputs = _all_values([base for group in groups for base in group], x)
     # One column per round and score; each score sums its own.
-    weights = np.kron(factor * np.asarray(model.coef_)[:, None], np.eye(len(start)))
-    return graph.affine(outputs, weights, start)
+    return outputs @ np.kron(factor * np.asarray(model.coef_)[:, None], np.eye(len(start))) + start
 
 
-def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
+def _boosted_proba(model: Any, x: Node) -> Node:
     slopes: dict[Any, float] = {"log_loss": 1.0, "exponential": 2.0}
     slopes |= {_boosting.Logistic: 1.0, _boosting.Exponential: 2.0, _boosting.Multinomial: 1.0}
     slope = slopes.get(model.loss if isinstance(model.loss, str) else type(model.loss))
@@ -76,84 +69,54 @@ def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
             f"the probabilities of loss={model.loss!r} cannot be exported; use loss='log_loss' or "
             "'exponential'."
         )
-    return graph.probabilities(_boosted(graph, model, x, slope), len(model.classes_))
+    return _boosted(model, x, slope).probabilities(len(model.classes_))
 
 
-def _boosted_value(graph: Graph, model: Any, x: str) -> str:
-    scores, loss = _boosted(graph, model, x), model.loss
+def _boosted_value(model: Any, x: Node) -> Node:
+    scores, loss = _boosted(model, x), model.loss
     loss = _boosting.REGRESSION_LOSSES[loss](model.quantile) if isinstance(loss, str) else loss
     if not hasattr(loss, "mean"):
         return scores
     if type(loss) is _boosting.Poisson:
-        return graph.add("Exp", scores)
+        return scores.op("Exp")
     raise OnnxExportError(
         f"the mean of loss={model.loss!r} cannot be exported; use a loss by name."
     )
 
 
-def _adaboost_proba(graph: Graph, model: Any, x: str) -> str:
-    n_classes = len(model.classes_)
-    proba = _all_proba(graph, model.estimators_, x, n_classes)
-    low, high = graph.constant(float(model.eps)), graph.constant(1.0 - model.eps)
-    log_p = graph.add("Log", graph.add("Clip", proba, low, high))
-    total = graph.times(graph.total(log_p, 1), float(model.learning_rate), n_classes)
+def _adaboost_proba(model: Any, x: Node) -> Node:
+    proba = _all_proba(model.estimators_, x, len(model.classes_))
+    log_p = proba.op("Clip", float(model.eps), 1.0 - model.eps).op("Log")
     # Scores are not centred here, because the softmax does not depend on a common shift.
-    return graph.add("Softmax", total, axis=1)
+    return (log_p.total(1) * float(model.learning_rate)).softmax()
 
 
 # --- averages ---
 
 
-def _bootstrap_proba(graph: Graph, model: Any, x: str) -> str:
-    whole = _all_proba(graph, model.estimators_, x, len(model.classes_))
-    return graph.average(whole, 1)
-
-
-def _bootstrap_value(graph: Graph, model: Any, x: str) -> str:
-    whole = _all_values(graph, model.estimators_, x)
-    return graph.average(whole, 1, keep=True)
-
-
-def _weighted_models(model: Any) -> list[tuple[Any, float]]:
-    """Return the base models with a positive weight, and the weights."""
-    return [pair for pair in zip(model.estimators_, model.weights_, strict=True) if pair[1] > 0.0]
-
-
-def _averaged(graph: Graph, parts: list[tuple[str, float]], width: int) -> str:
-    """Write the weighted sum of predictions with ``width`` columns."""
-    weights = np.array([weight for _, weight in parts])
-    mix = np.kron(weights[:, None], np.eye(width))
-    return graph.affine(graph.concat([part for part, _ in parts]), mix)
-
-
-def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
-    n_classes = len(model.classes_)
-    return _averaged(
-        graph,
-        [
-            (_model_proba(graph, base, x, n_classes), weight)
-            for base, weight in _weighted_models(model)
-        ],
-        n_classes,
-    )
-
-
-def _averaged_value(graph: Graph, model: Any, x: str) -> str:
-    return _averaged(
-        graph,
-        [(graph.write("values", base, x), weight) for base, weight in _weighted_models(model)],
-        1,
-    )
+def _averaged(model: Any, write: Any) -> Node:
+    """Write the weighted sum of the predictions of base models."""
+    pairs = [pair for pair in zip(model.estimators_, model.weights_, strict=True) if pair[1] > 0.0]
+    parts = [(write(base), weight) for base, weight in pairs]
+    return parts[0][0].graph.weighted(parts)
 
 
 PROBA: dict[type, Writer] = {
     FunctionalGradientBoostingClassifier: _boosted_proba,
     RealAdaBoostClassifier: _adaboost_proba,
-    BootstrapEnsembleClassifier: _bootstrap_proba,
-    BayesianModelAveragingClassifier: _averaged_proba,
+    BootstrapEnsembleClassifier: lambda model, x: _all_proba(
+        model.estimators_, x, len(model.classes_)
+    ).average(1),
+    BayesianModelAveragingClassifier: lambda model, x: _averaged(
+        model, lambda base: _model_proba(base, x, len(model.classes_))
+    ),
 }
 VALUES: dict[type, Writer] = {
     FunctionalGradientBoostingRegressor: _boosted_value,
-    BootstrapEnsembleRegressor: _bootstrap_value,
-    BayesianModelAveragingRegressor: _averaged_value,
+    BootstrapEnsembleRegressor: lambda model, x: _all_values(model.estimators_, x).average(
+        1, keep=True
+    ),
+    BayesianModelAveragingRegressor: lambda model, x: _averaged(
+        model, lambda base: x.write("values", base)
+    ),
 }

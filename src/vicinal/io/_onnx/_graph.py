@@ -5,7 +5,8 @@ All numbers are doubles. Matrices have a row for every row of X: scores (n, 1) f
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,24 +17,182 @@ from vicinal.io._errors import OnnxExportError
 # Supported by skl2onnx and by runtimes that are two years old.
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 _IR_VERSION = 9
+_TO_THE_END = 2**62
 
-Writer = Callable[["Graph", Any, str], str]
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """The output of a node; operators and methods add further nodes, as for a NumPy array."""
+
+    graph: "Graph"
+    name: str
+
+    __array_ufunc__ = None  # arrays leave operators to the node
+
+    def op(self, kind: str, *others: Any, **attributes: Any) -> "Node":
+        """Return a node of some kind whose first input is this one."""
+        return self.graph.add(kind, self, *others, **attributes)
+
+    def _with(self, kind: str, other: Any, is_second: bool = False) -> "Node":
+        if not isinstance(other, Node):
+            # Of two dimensions, because onnxruntime merges a plain number into a neighbouring
+            # MatMul, where it keeps it in single precision. It drops factors that are 1 there.
+            array = np.asarray(other, dtype=np.float64)
+            other = self.graph.constant(array if array.ndim else array.reshape(1, 1))
+        return self.graph.add(kind, *((other, self) if is_second else (self, other)))
+
+    def __add__(self, other: Any) -> "Node":
+        return self._with("Add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> "Node":
+        return self._with("Sub", other)
+
+    def __rsub__(self, other: Any) -> "Node":
+        return self._with("Sub", other, is_second=True)
+
+    def __mul__(self, other: Any) -> "Node":
+        return self._with("Mul", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> "Node":
+        return self._with("Div", other)
+
+    def __matmul__(self, other: Any) -> "Node":
+        return self._with("MatMul", other)
+
+    def __rmatmul__(self, other: Any) -> "Node":
+        return self._with("MatMul", other, is_second=True)
+
+    def __neg__(self) -> "Node":
+        return self.op("Neg")
+
+    def __gt__(self, other: Any) -> "Node":
+        return self._with("Greater", other)
+
+    def __le__(self, other: Any) -> "Node":
+        return self._with("LessOrEqual", other)
+
+    def cast(self, kind: str) -> "Node":
+        """Change the type of numbers: ``"DOUBLE"``, ``"FLOAT"``, ``"INT64"``."""
+        return self.op("Cast", to=getattr(self.graph.onnx.TensorProto, kind))
+
+    def total(self, *axes: int, keep: bool = False) -> "Node":
+        """Return the sum over axes."""
+        return self.op("ReduceSum", list(axes), keepdims=int(keep))
+
+    def average(self, axis: int, *, keep: bool = False) -> "Node":
+        """Return the mean over an axis."""
+        return self.op("ReduceMean", [axis], keepdims=int(keep))
+
+    def reshape(self, *shape: int) -> "Node":
+        """Return the numbers in another shape; 0 keeps a length, -1 is what is left."""
+        return self.op("Reshape", list(shape))
+
+    def columns(self, chosen: Any) -> "Node":
+        """Return some columns."""
+        return self.op("Gather", np.asarray(chosen, dtype=np.int64), axis=1)
+
+    def of(self, table: Any) -> "Node":
+        """Return the rows of a table at these indices."""
+        return self.graph.add("Gather", table, self, axis=0)
+
+    def part(self, axis: int, start: int, stop: int = _TO_THE_END) -> "Node":
+        """Return a slice along an axis."""
+        return self.op("Slice", [start], [stop], [axis])
+
+    def softmax(self, axis: int = 1) -> "Node":
+        """Return exponentials that sum to one along an axis."""
+        return self.op("Softmax", axis=axis)
+
+    def one_hot(self, categories: Any) -> "Node":
+        """Return one where (n, 1) values equal a category, and zero elsewhere; NaN equals NaN."""
+        categories = np.asarray(categories)
+        same = self.op("Equal", categories[None]).cast("DOUBLE")
+        if categories.dtype.kind != "f" or not np.isnan(categories).any():
+            return same
+        missing = self.op("IsNaN").cast("DOUBLE")
+        return same + missing * np.isnan(categories)[None]
+
+    def repeat(self, row: Any) -> "Node":
+        """Return a constant row for every row of this matrix."""
+        row = np.atleast_2d(np.asarray(row, dtype=np.float64))
+        shape = self.op("Shape", start=0, end=1).op("Concat", [row.shape[1]], axis=0)
+        return self.graph.add("Expand", row, shape)
+
+    def log_sigmoid(self) -> "Node":
+        """Return log(1 / (1 + exp(-x))) without overflow."""
+        rest = ((-self.op("Abs")).op("Exp") + 1.0).op("Log")
+        return self.op("Min", 0.0) - rest
+
+    def square_distances(self, centers: Any) -> "Node":
+        """Return squared Euclidean distances to fixed points, (n, n_centers)."""
+        centers = np.asarray(centers, dtype=np.float64)
+        # About the mean of the points, so that little is lost to cancellation.
+        middle = centers.mean(axis=0)
+        shifted, centers = self - middle, centers - middle
+        own = (shifted * shifted).total(1, keep=True)
+        cross = shifted @ (-2.0 * centers.T) + (centers**2).sum(axis=1)
+        return (own + cross).op("Relu")
+
+    def top(self, count: Any, *, largest: bool = False) -> tuple["Node", "Node"]:
+        """Return the smallest (or largest) values of each line, in order, and their indices."""
+        outputs = self.graph.name("values"), self.graph.name("indices")
+        self.graph.attach("TopK", [self, count], outputs, axis=1, largest=int(largest), sorted=1)
+        return Node(self.graph, outputs[0]), Node(self.graph, outputs[1])
+
+    def probabilities(self, n_classes: int) -> "Node":
+        """Return the logistic function of one score, or the softmax of several."""
+        if n_classes > 2:
+            return self.softmax()
+        return self.graph.concat([(-self).op("Sigmoid"), self.op("Sigmoid")])
+
+    def best(self, n_classes: int) -> "Node":
+        """Return the index of the largest score, (n, 1); two classes share one score."""
+        if n_classes == 2:
+            return (self > 0.0).cast("INT64")
+        return self.op("ArgMax", axis=1, keepdims=1)
+
+    def write(self, kind: str, model: Any) -> "Node":
+        """Write the prediction of a model for these rows."""
+        return self.graph.write(kind, model, self)
+
+    def proba(self, model: Any, classes: Any = None) -> "Node":
+        """Write class probabilities; with ``classes``, one column for each of them."""
+        proba = self.write("proba", model)
+        if classes is None or len(model.classes_) == len(classes):
+            return proba
+        return proba @ (np.asarray(model.classes_)[:, None] == np.asarray(classes))
+
+    def codes(self, model: Any) -> "Node":
+        """Write the index of the predicted class in ``classes_``, (n, 1) integers."""
+        if type(model) in self.graph.writers["scores"]:
+            return self.write("scores", model).best(len(model.classes_))
+        return self.write("proba", model).op("ArgMax", axis=1, keepdims=1)
+
+
+Writer = Callable[[Any, Node], Node]
 
 
 class Graph:
-    """Nodes and constants of a graph; every method returns the name of the node it adds.
+    """Nodes and constants of a graph.
 
     Parameters
     ----------
     writers : dict of str to dict of type to function
         For each of ``"proba"``, ``"scores"``, ``"values"`` and ``"features"``, the functions that
         write the prediction of a model, by its class.
+    prefix : str, default=""
+        Begin of all names; a graph inside another needs its own.
     """
 
-    def __init__(self, writers: dict[str, dict[type, Writer]]) -> None:
+    def __init__(self, writers: dict[str, dict[type, Writer]], prefix: str = "") -> None:
         self.onnx = import_optional("onnx", needed_by="vicinal.io.to_onnx", extra="onnx")
         self.helper = self.onnx.helper
         self.writers = writers
+        self.prefix = prefix
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.inputs: list[Any] = []
@@ -44,199 +203,110 @@ class Graph:
     def name(self, hint: str) -> str:
         """Return a unique name."""
         self._count += 1
-        return f"{hint}_{self._count}"
+        return f"{self.prefix}{hint}_{self._count}"
 
-    def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def attach(
+        self, op: str, inputs: Sequence[Any], outputs: Sequence[str], **attributes: Any
+    ) -> None:
+        """Attach a node; inputs that are no nodes become constants, ``None`` is left out."""
+        names = [self._named(value) for value in inputs]
+        self.nodes.append(
+            self.helper.make_node(op, names, list(outputs), name=outputs[0], **attributes)
+        )
+
+    def _named(self, value: Any) -> str:
+        if value is None:
+            return ""
+        return value.name if isinstance(value, Node) else self.constant(value).name
+
+    def add(self, op: str, *inputs: Any, **attributes: Any) -> Node:
         """Add a node of one output."""
         out = self.name(op.lower())
-        self.nodes.append(
-            self.helper.make_node(op, list(inputs), [out], name=out, domain=domain, **attributes)
-        )
-        return out
+        self.attach(op, inputs, [out], **attributes)
+        return Node(self, out)
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: Any) -> Node:
         """Add doubles, integers or strings."""
         array = np.asarray(value)
-        if array.dtype.kind == "f":
-            array = array.astype(np.float64)
-        elif array.dtype.kind in "iub":
-            array = array.astype(np.int64)
-        else:
-            array = array.astype(object)
+        kind = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.int64}.get(array.dtype.kind)
         name = self.name("constant")
+        array = array.astype(kind or object)
         self.initializers.append(self.onnx.numpy_helper.from_array(array, name))
-        return name
+        return Node(self, name)
 
-    def cast(self, x: str, kind: str) -> str:
-        """Change the type of numbers: ``"DOUBLE"``, ``"FLOAT"``, ``"INT64"``."""
-        return self.add("Cast", x, to=getattr(self.onnx.TensorProto, kind))
-
-    # --- arithmetic ---
-
-    def affine(self, x: str, matrix: Any, offset: Any = None) -> str:
+    def affine(self, x: Node, matrix: Any, offset: Any = None) -> Node:
         """Return x @ matrix + offset."""
-        matrix = np.asarray(matrix, dtype=np.float64)
-        out = self.add("MatMul", x, self.constant(matrix))
-        return out if offset is None else self.plus(out, np.asarray(offset, dtype=np.float64))
+        return x @ matrix if offset is None else x @ matrix + offset
 
-    def plus(self, x: str, value: Any) -> str:
-        """Return x + value."""
-        return self.add("Add", x, self.constant(np.asarray(value, dtype=np.float64)))
+    def mean_of(self, parts: list[Node]) -> Node:
+        """Return the mean of parts of one shape."""
+        return parts[0] if len(parts) == 1 else self.add("Sum", *parts) * (1.0 / len(parts))
 
-    def times(self, x: str, value: Any, width: int | None = None) -> str:
-        """Return x * value, for a vector of values, or a number and the width of x.
+    def weighted(self, parts: list[tuple[Node, float]]) -> Node:
+        """Return the weighted sum of parts of one shape."""
+        return self.total_of([part * weight for part, weight in parts])
 
-        onnxruntime merges a number into a neighbouring MatMul and keeps it in single precision;
-        a vector it leaves alone.
-        """
-        factors = np.asarray(value, dtype=np.float64)
-        if width is not None:
-            factors = np.full(width, factors)
-        if factors.size == 1:
-            return self.affine(x, factors.reshape(1, 1))
-        return self.add("Mul", x, self.constant(factors))
+    def total_of(self, parts: list[Node]) -> Node:
+        """Return the sum of parts of one shape."""
+        return parts[0] if len(parts) == 1 else self.add("Sum", *parts)
 
-    def total(self, x: str, axis: int, *, keep: bool = False) -> str:
-        """Return the sum over an axis."""
-        return self.add("ReduceSum", x, self.constant([axis]), keepdims=int(keep))
-
-    def average(self, x: str, axis: int, *, keep: bool = False) -> str:
-        """Return the mean over an axis."""
-        return self.add("ReduceMean", x, self.constant([axis]), keepdims=int(keep))
-
-    def mean_of(self, parts: list[str], width: int) -> str:
-        """Return the mean of parts of a width."""
-        if len(parts) == 1:
-            return parts[0]
-        return self.times(self.add("Sum", *parts), 1.0 / len(parts), width)
-
-    def reshape(self, x: str, *shape: int) -> str:
-        """Return x in another shape; 0 keeps a length, -1 is what is left."""
-        return self.add("Reshape", x, self.constant(list(shape)))
-
-    def columns(self, x: str, chosen: Any) -> str:
-        """Return some columns."""
-        return self.add("Gather", x, self.constant(np.asarray(chosen, dtype=np.int64)), axis=1)
-
-    def concat(self, parts: list[str], axis: int = 1) -> str:
+    def concat(self, parts: list[Node], axis: int = 1) -> Node:
         """Join along an axis."""
         return parts[0] if len(parts) == 1 else self.add("Concat", *parts, axis=axis)
 
-    def where_positive(self, x: str) -> str:
-        """Return one where x > 0 and zero elsewhere."""
-        return self.cast(self.add("Greater", x, self.constant(0.0)), "DOUBLE")
-
-    def one_hot(self, index: str, width: int) -> str:
-        """Return (n, width) with a one at the index of each row, from (n, 1) integers."""
-        return self.cast(self.add("Equal", index, self.constant(np.arange(width)[None])), "DOUBLE")
-
-    def repeat(self, row: Any, x: str) -> str:
-        """Return a constant row for every row of x."""
-        count = self.add("Shape", x, start=0, end=1)
-        row = np.atleast_2d(np.asarray(row, dtype=np.float64))
-        shape = self.add("Concat", count, self.constant([row.shape[1]]), axis=0)
-        return self.add("Expand", self.constant(row), shape)
-
-    def piecewise_linear(self, x: str, knots: list[tuple[np.ndarray, np.ndarray]]) -> str:
+    def piecewise_linear(self, x: Node, knots: list[tuple[np.ndarray, np.ndarray]]) -> Node:
         """Return a piecewise linear function of every column, constant beyond its knots."""
         columns = []
         for j, (values, scores) in enumerate(knots):
-            column = self.columns(x, [j])
             if len(values) == 1:
-                columns.append(self.repeat(scores, x))
+                columns.append(x.repeat(scores))
                 continue
-            ends = self.constant(values[0]), self.constant(values[-1])
-            column = self.add("Clip", column, *ends)
-            # The number of inner knots passed is the number of the piece.
-            inner = self.constant(values[1:-1][None])
-            passed = self.cast(self.add("GreaterOrEqual", column, inner), "INT64")
-            piece = self.total(passed, 1, keep=True) if len(values) > 2 else None
+            column = x.columns([j]).op("Clip", values[0], values[-1])
             slopes = np.diff(scores) / np.diff(values)
-            if piece is None:
-                columns.append(
-                    self.plus(self.times(self.plus(column, -values[0]), slopes), scores[0])
-                )
+            if len(values) == 2:
+                columns.append((column - values[0]) * slopes[0] + scores[0])
                 continue
-            start, level, slope = (
-                self.add("Gather", self.constant(table), piece, axis=0)
-                for table in (values[:-1], scores[:-1], slopes)
-            )
-            rise = self.add("Mul", self.add("Sub", column, start), slope)
-            columns.append(self.add("Add", level, rise))
+            # The number of inner knots passed is the number of the piece.
+            passed = column.op("GreaterOrEqual", values[1:-1][None]).cast("INT64")
+            piece = passed.total(1, keep=True)
+            rise = (column - piece.of(values[:-1])) * piece.of(slopes)
+            columns.append(piece.of(scores[:-1]) + rise)
         return self.concat(columns)
 
-    def log_sigmoid(self, x: str) -> str:
-        """Return log(1 / (1 + exp(-x))) without overflow."""
-        small = self.add("Exp", self.add("Neg", self.add("Abs", x)))
-        rest = self.add("Log", self.plus(small, 1.0))
-        return self.add("Sub", self.add("Min", x, self.constant(0.0)), rest)
+    def eliminated(self, systems: Node, count: int) -> Node:
+        """Return D - C A^-1 B of matrices [[A, B], [C, D]], (n, rows, columns).
 
-    def square_distances(self, x: str, centers: Any) -> str:
-        """Return squared Euclidean distances to fixed points, (n, n_centers)."""
-        centers = np.asarray(centers, dtype=np.float64)
-        # About the mean of the points, so that little is lost to cancellation.
-        middle = centers.mean(axis=0)
-        shifted, centers = self.plus(x, -middle), centers - middle
-        own = self.total(self.add("Mul", shifted, shifted), 1, keep=True)
-        cross = self.affine(shifted, -2.0 * centers.T, (centers**2).sum(axis=1))
-        return self.add("Relu", self.add("Add", own, cross))
-
-    def smallest(self, x: str, count: int) -> tuple[str, str]:
-        """Return the smallest values of each line, in order, and their positions."""
-        values, positions = self.name("smallest"), self.name("positions")
-        self.nodes.append(
-            self.helper.make_node(
-                "TopK",
-                [x, self.constant([count])],
-                [values, positions],
-                name=values,
-                axis=1,
-                largest=0,
-                sorted=1,
-            )
+        A is positive definite, of ``count`` rows. Each turn of the loop eliminates one row.
+        """
+        body = Graph(self.writers, f"{self.name('loop')}_")
+        kinds = {"turn": ("INT64", []), "go_on": ("BOOL", []), "system": ("DOUBLE", [None] * 3)}
+        _, go_on, system = (
+            body.input(f"{body.prefix}{name}", *kind) for name, kind in kinds.items()
         )
-        return values, positions
-
-    def probabilities(self, scores: str, n_classes: int) -> str:
-        """Return the logistic function of one score, or the softmax of several."""
-        if n_classes > 2:
-            return self.add("Softmax", scores, axis=1)
-        second = self.add("Sigmoid", scores)
-        return self.concat([self.add("Sigmoid", self.add("Neg", scores)), second])
+        row, column = system.part(1, 0, 1), system.part(2, 0, 1)
+        share = column.part(1, 1) / row.part(2, 0, 1)
+        rest = system.part(1, 1).part(2, 1) - share * row.part(2, 1)
+        outputs = [
+            body._info(node.name, *kinds[name])
+            for name, node in (("go_on", go_on.op("Identity")), ("system", rest))
+        ]
+        loop = self.helper.make_graph(
+            body.nodes, "eliminate", body.inputs, outputs, body.initializers
+        )
+        return self.add("Loop", np.int64(count), None, systems, body=loop)
 
     # --- models ---
 
-    def write(self, kind: str, model: Any, x: str) -> str:
+    def write(self, kind: str, model: Any, x: Node) -> Node:
         """Write the prediction of a model, by its own writer or by skl2onnx."""
         writer = self.writers[kind].get(type(model))
         if writer is not None:
-            return writer(self, model, x)
+            return writer(model, x)
         if hasattr(model, "write_graph"):
             return model.write_graph(self, x)
         return self.borrow(kind, model, [x])
 
-    def proba(self, model: Any, x: str, classes: Any = None) -> str:
-        """Write class probabilities; with ``classes``, one column for each of them."""
-        proba = self.write("proba", model, x)
-        if classes is None or len(model.classes_) == len(classes):
-            return proba
-        return self.affine(proba, np.asarray(model.classes_)[:, None] == np.asarray(classes))
-
-    def codes(self, model: Any, x: str) -> str:
-        """Write the index of the predicted class in ``classes_``, (n, 1) integers."""
-        for kind in ("scores", "proba"):
-            if type(model) in self.writers[kind]:
-                found = self.write(kind, model, x)
-                return self.best(found, 2 if kind == "scores" and len(model.classes_) == 2 else 3)
-        return self.add("ArgMax", self.borrow("proba", model, [x]), axis=1, keepdims=1)
-
-    def best(self, scores: str, n_classes: int) -> str:
-        """Return the index of the largest score, (n, 1); two classes share one score."""
-        if n_classes == 2:
-            return self.cast(self.where_positive(scores), "INT64")
-        return self.add("ArgMax", scores, axis=1, keepdims=1)
-
-    def borrow(self, kind: str, model: Any, inputs: list[str], types: Any = None) -> str:
+    def borrow(self, kind: str, model: Any, inputs: list[Node], types: Any = None) -> Node:
         """Copy the graph of a scikit-learn model that skl2onnx writes."""
         if type(model).__module__.startswith("vicinal."):
             raise OnnxExportError(
@@ -266,14 +336,13 @@ class Graph:
             ) from error
         outputs = [output.name for output in part.graph.output]
         wanted = outputs[1] if kind in ("proba", "scores") and len(outputs) > 1 else outputs[0]
-        renamed = self._take_over(part.graph, [name for name, _ in types], inputs)
-        out = self.cast(renamed(wanted), "DOUBLE")
-        return self.reshape(out, -1, 1) if kind == "values" else out
+        known = {name: given.name for (name, _), given in zip(types, inputs, strict=True)}
+        out = Node(self, self._take_over(part.graph, known)(wanted)).cast("DOUBLE")
+        return out.reshape(-1, 1) if kind == "values" else out
 
-    def _take_over(self, part: Any, names: list[str], inputs: list[str]) -> Callable[[str], str]:
+    def _take_over(self, part: Any, known: dict[str, str]) -> Callable[[str], str]:
         """Copy the nodes of another graph under new names."""
         prefix = self.name("part")
-        known = dict(zip(names, inputs, strict=True))
 
         def renamed(name: str) -> str:
             return known.get(name, f"{prefix}_{name}" if name else "")
@@ -295,23 +364,22 @@ class Graph:
 
     # --- the whole ---
 
-    def input(self, name: str, kind: str, width: int) -> str:
-        """Declare an input of the graph; a second declaration has no effect."""
-        if any(info.name == name for info in self.inputs):
-            return name
-        info = self.helper.make_tensor_value_info(
-            name, getattr(self.onnx.TensorProto, kind), [None, width]
-        )
-        self.inputs.append(info)
-        return name
+    def _info(self, name: str, kind: str, shape: list) -> Any:
+        number = getattr(self.onnx.TensorProto, kind)
+        return self.helper.make_tensor_value_info(name, number, shape)
 
-    def finished(self, outputs: dict[str, tuple[str, str, list]], **metadata: str) -> Any:
+    def input(self, name: str, kind: str, shape: list) -> Node:
+        """Declare an input of the graph; a second declaration has no effect."""
+        if not any(info.name == name for info in self.inputs):
+            self.inputs.append(self._info(name, kind, shape))
+        return Node(self, name)
+
+    def finished(self, outputs: dict[str, tuple[Node, str, list]], **metadata: str) -> Any:
         """Return the checked graph; outputs are name: (node, type, shape)."""
         infos = []
         for name, (made, kind, shape) in outputs.items():
-            self.nodes.append(self.helper.make_node("Identity", [made], [name], name=name))
-            kind_number = getattr(self.onnx.TensorProto, kind)
-            infos.append(self.helper.make_tensor_value_info(name, kind_number, shape))
+            self.attach("Identity", [made], [name])
+            infos.append(self._info(name, kind, shape))
         graph = self.helper.make_graph(self.nodes, "vicinal", self.inputs, infos, self.initializers)
         opsets = [self.helper.make_opsetid(domain, version) for domain, version in OPSETS.items()]
         model = self.helper.make_model(graph, opset_imports=opsets, producer_name="vicinal")

@@ -10,11 +10,12 @@ import numpy as np
 
 from vicinal._base import is_frame
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx._graph import Graph
+from vicinal.io._onnx._graph import Graph, Node
+from vicinal.io._onnx._linear import filled_in
 from vicinal.table import TableEncoder
 
 
-def write_table(graph: Graph, encoder: TableEncoder) -> str:
+def write_table(graph: Graph, encoder: TableEncoder) -> Node:
     """Declare the columns of a table as inputs and write how they are encoded."""
     parts = []
     for name, column in encoder.column_encoders_.items():
@@ -26,7 +27,7 @@ def write_table(graph: Graph, encoder: TableEncoder) -> str:
                 "shell)."
             )
         kind = "STRING" if column.takes == "categories" else "DOUBLE"
-        parts.append(writer(graph, column, graph.input(name, kind, 1)))
+        parts.append(writer(column, graph.input(name, kind, [None, 1])))
     return graph.concat(parts)
 
 
@@ -39,80 +40,71 @@ def table_feeds(encoder: TableEncoder, X: Any) -> dict[str, np.ndarray]:
     return {name: values[:, None] for name, values in encoder.plain_columns(X).items()}
 
 
-def _write_number(graph: Graph, column: Any, x: str) -> str:
+def _write_number(column: Any, x: Node) -> Node:
     if column.keep_missing:
         return x
-    return _filled(graph, x, np.array([column.fill_]), len(column.names_) == 2)
+    return _filled(x, np.array([column.fill_]), len(column.names_) == 2)
 
 
-def _write_date(graph: Graph, column: Any, x: str) -> str:
-    parts = graph.concat([_calendar_part(graph, part, x) for part in column.parts_])
+def _write_date(column: Any, x: Node) -> Node:
+    parts = x.graph.concat([_calendar_part(part, x) for part in column.parts_])
     if column.keep_missing:
         return parts
-    return _filled(graph, parts, column.fills_, len(column.names_) > len(column.parts_))
+    return _filled(parts, column.fills_, len(column.names_) > len(column.parts_))
 
 
-def _filled(graph: Graph, x: str, fills: np.ndarray, marked: bool) -> str:
-    missing = graph.add("IsNaN", x)
-    filled = graph.add("Where", missing, graph.constant(fills[None]), x)
+def _filled(x: Node, fills: np.ndarray, marked: bool) -> Node:
+    filled = filled_in(x, fills)
     if not marked:
         return filled
-    return graph.concat([filled, graph.columns(graph.cast(missing, "DOUBLE"), [len(fills) - 1])])
+    missing = x.columns([len(fills) - 1]).op("IsNaN").cast("DOUBLE")
+    return x.graph.concat([filled, missing])
 
 
-def _write_levels(graph: Graph, column: Any, x: str) -> str:
-    """Return the encoding of each category, the last one for an unknown category."""
+def _write_categories(column: Any, x: Node) -> Node:
+    """Write the encoding of each category, the last one for an unknown category."""
     categories, rows = column.lookup()
-    at = graph.add(
+    at = x.op(
         "LabelEncoder",
-        x,
         domain="ai.onnx.ml",
         keys_strings=categories,
         values_int64s=list(range(len(categories))),
         default_int64=len(categories),
     )
-    return graph.add("Gather", graph.constant(rows), graph.reshape(at, -1), axis=0)
+    return at.reshape(-1).of(rows)
 
 
-def _calendar_part(graph: Graph, part: str, days: str) -> str:
+def _over(x: Node, divisor: float) -> Node:
+    return (x / divisor).op("Floor")
+
+
+def _calendar_part(part: str, days: Node) -> Node:
     """Return a part of the date from days since 1970, by Hinnant's algorithm."""
-
-    def scaled(x: str, factor: float) -> str:
-        return graph.add("Mul", x, graph.constant(np.array([[factor]])))
-
-    def minus(x: str, y: str) -> str:
-        return graph.add("Sub", x, y)
-
-    def over(x: str, divisor: float) -> str:
-        return graph.add("Floor", graph.add("Div", x, graph.constant(np.array([[float(divisor)]]))))
-
     if part == "days":
         return days
-    whole = graph.add("Floor", days)
+    whole = days.op("Floor")
     if part == "hour":
-        return scaled(minus(days, whole), 24.0)
+        return (days - whole) * 24.0
     if part == "weekday":
-        since_monday = graph.plus(whole, 3.0)
-        return graph.plus(minus(since_monday, scaled(over(since_monday, 7), 7.0)), 1.0)
-    march = graph.plus(whole, 719_468.0)
-    era = over(march, 146_097)
-    of_era = minus(march, scaled(era, 146_097.0))
-    leaps = minus(graph.add("Add", over(of_era, 1460), over(of_era, 146_096)), over(of_era, 36_524))
-    years = over(minus(of_era, leaps), 365)
-    before = graph.add("Add", scaled(years, 365.0), minus(over(years, 4), over(years, 100)))
-    of_year = minus(of_era, before)
-    month = over(graph.plus(scaled(of_year, 5.0), 2.0), 153)  # March is 0
+        since_monday = whole + 3.0
+        return since_monday - _over(since_monday, 7.0) * 7.0 + 1.0
+    march = whole + 719_468.0
+    era = _over(march, 146_097.0)
+    of_era = march - era * 146_097.0
+    leaps = _over(of_era, 1460.0) + _over(of_era, 146_096.0) - _over(of_era, 36_524.0)
+    years = _over(of_era - leaps, 365.0)
+    of_year = of_era - (years * 365.0 + _over(years, 4.0) - _over(years, 100.0))
+    month = _over(of_year * 5.0 + 2.0, 153.0)  # March is 0
     if part == "day":
-        start = over(graph.plus(scaled(month, 153.0), 2.0), 5)
-        return graph.plus(minus(of_year, start), 1.0)
-    is_late = graph.cast(graph.add("Greater", month, graph.constant(np.array([[9.5]]))), "DOUBLE")
+        return of_year - _over(month * 153.0 + 2.0, 5.0) + 1.0
+    is_late = (month > 9.5).cast("DOUBLE")
     if part == "month":
-        return graph.plus(minus(month, scaled(is_late, 12.0)), 3.0)
-    return graph.add("Add", graph.add("Add", years, scaled(era, 400.0)), is_late)
+        return month - is_late * 12.0 + 3.0
+    return years + era * 400.0 + is_late
 
 
 _WRITERS: dict[str, Any] = {
     "numbers": _write_number,
     "dates": _write_date,
-    "categories": _write_levels,
+    "categories": _write_categories,
 }
