@@ -116,6 +116,7 @@ class ExplorerPage(Page):
             "truth": None if self.y is None else [plain(self.y[i]) for i in kept],
             "coverage": self.coverage,
             "threshold": None if self.rule is None else self.rule._asdict(),
+            "copied": None,
             **self.engine(columns),
         }
         return {"title": self.title, "data": data}
