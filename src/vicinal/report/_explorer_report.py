@@ -21,7 +21,6 @@ from sklearn.utils import check_random_state
 
 from vicinal._base import is_frame
 from vicinal._base._compat import num_samples, rows_of
-from vicinal._base._tables import column_names, column_values
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
@@ -346,12 +345,12 @@ class ExplorerReport(ExplorerPage):
             return copy.quality
         return None
 
-    def columns(self) -> list[ExplorerColumn]:
+    def columns(self) -> list[Any]:
         """Return the controls of the columns and their encoding."""
-        encoder = split_encoder(self.model)[0]
+        self.encoder = split_encoder(self.model)[0]
         return [
-            _EncodedColumn(self.table, j, name, encoder, self.max_categories)
-            for j, name in enumerate(column_names(self.table))
+            _EncodedColumn(self, j, name, values)
+            for j, (name, values) in enumerate(self.values().items())
         ]
 
     def engine(self, columns: Any) -> dict[str, Any]:
@@ -375,22 +374,18 @@ class _EncodedColumn(ExplorerColumn):
     The encoder treats columns separately, so one row per category shows its encoding.
     """
 
-    def __init__(self, table: Any, j: int, name: str, encoder: Any, max_categories: int) -> None:
-        self.table, self.encoder = table, encoder
-        self.outputs = [j] if encoder is None else _outputs(encoder, name)
-        is_number = encoder is None or encoder.kinds_.get(name) == "number"
-        values = column_values(table, j)
-        if is_number and any(isinstance(value, str) for value in values):
-            values = self._read_numbers()
-        super().__init__(name, values, max_categories=max_categories, as_categories=not is_number)
+    def __init__(self, page: ExplorerReport, j: int, name: str, values: list[Any]) -> None:
+        self.table, self.encoder = page.table, page.encoder
+        self.outputs, is_number = [j], True
+        if self.encoder is not None:
+            given = [str(output) for output in self.encoder.get_feature_names_out()]
+            made = self.encoder.input_to_outputs_.get(name, [])
+            self.outputs = [given.index(str(output)) for output in made]
+            is_number = self.encoder.kinds_.get(name) == "number"
+        super().__init__(
+            name, values, max_categories=page.max_categories, as_categories=not is_number
+        )
         self.control["is_used"] = bool(self.outputs)
-
-    def _read_numbers(self) -> list[float | None]:
-        """Return the numbers that the encoder parses from text, ``None`` for a missing value."""
-        block = np.asarray(self.encoder.transform(self.table))[:, self.outputs]
-        is_missing = block[:, 1] > 0 if len(self.outputs) > 1 else np.zeros(len(block), dtype=bool)
-        numbers = zip(block[:, 0].tolist(), is_missing, strict=True)
-        return [None if missing else number for number, missing in numbers]
 
     def encoding(self) -> dict[str, Any]:
         """Return the encoded columns, and the code of each category and of a missing value."""
@@ -410,8 +405,3 @@ class _EncodedColumn(ExplorerColumn):
             "categories": None if self.is_number else known,
             "missing": missing,
         }
-
-
-def _outputs(encoder: Any, name: str) -> list[int]:
-    given = [str(output) for output in encoder.get_feature_names_out()]
-    return [given.index(str(output)) for output in encoder.input_to_outputs_.get(name, [])]

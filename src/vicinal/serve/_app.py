@@ -2,14 +2,15 @@
 
 import asyncio
 import base64
+import json
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
+from urllib.parse import urlsplit
 
-import numpy as np
 from joblib import cpu_count
 
 from vicinal._base import import_optional
@@ -22,6 +23,8 @@ from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Worker
 from vicinal.serve._served_model import ServedModel
 
 _MAX_SECONDS = 60.0
+# One encoder for all responses; JSONResponse makes one for each.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 # Memory for the bodies of all requests, in multiples of the largest body.
 _MAX_BODIES = 16
 # Bodies with more bytes have workers of their own.
@@ -232,8 +235,10 @@ class _Server:
 
     def _check_host(self, request: Any) -> None:
         # Protects against DNS rebinding by other sites.
-        name = request.url.hostname
-        if self.hosts is not None and name not in self.hosts:
+        if self.hosts is None:
+            return
+        name = _host_name(request.headers.get("host", ""))
+        if name not in self.hosts:
             known = ", ".join(self.hosts)
             raise RequestError(400, f"the host is {name!r}, but must be one of {known}.")
 
@@ -258,7 +263,7 @@ class _Server:
         )
 
     def _json(self, content: Any) -> Any:
-        return self._responses.JSONResponse(content)
+        return self._responses.Response(_ENCODE(content), media_type="application/json")
 
     async def _body(self, request: Any) -> bytes:
         max_bytes = self.served.limits.max_bytes
@@ -281,8 +286,7 @@ class _Server:
 
     async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
         """Return the response whose content a function computes in a worker."""
-        write = self._responses.JSONResponse
-        return await workers.run(lambda: write(function()), partial(_gone, request))
+        return await workers.run(lambda: self._json(function()), partial(_gone, request))
 
     def _table(self, request: Any, body: bytes) -> Any:
         table, request.scope["options"] = self.served.request(body, _is_csv(request))
@@ -398,6 +402,14 @@ _POLICY = (
 )
 
 
+@lru_cache(64)
+def _host_name(header: str) -> str | None:
+    try:
+        return urlsplit(f"//{header}").hostname
+    except ValueError:
+        return None
+
+
 def _is_csv(request: Any) -> bool:
     kind = request.headers.get("content-type", "").split(";")[0]
     return kind.strip().lower() == "text/csv"
@@ -453,28 +465,13 @@ class ServedExplorer(ExplorerPage):
         super().__init__(
             served.decided, served.background, served.y, title=served.name, target=served.target
         )
-        self.served = served
+        self.served, self.encoder = served, served.encoder
 
-    def columns(self) -> list[ExplorerColumn]:
+    def columns(self) -> list[Any]:
         """Return the controls; without a table only names are known."""
-        if self.table is None:
-            return [ExplorerColumn(name, [], max_categories=0) for name in self.served.columns]
-        numbers = self._numbers_in_text()
-        columns = {column.control["name"]: column for column in super().columns()}
-        read = {name: ExplorerColumn(name, numbers[name], max_categories=0) for name in numbers}
-        return [read.get(name, column) for name, column in columns.items()]
-
-    def _numbers_in_text(self) -> dict[str, list[float | None]]:
-        """Return the numbers in string columns that the model reads as numeric."""
-        encoder = self.served.encoder
-        if encoder is None:
-            return {}
-        plain = encoder.plain_columns(self.table)
-        return {
-            name: [None if np.isnan(number) else number for number in plain[name].tolist()]
-            for name, kind in encoder.kinds_.items()
-            if kind == "number"
-        }
+        if self.table is not None:
+            return super().columns()
+        return [ExplorerColumn(name, [], max_categories=0) for name in self.served.columns]
 
     def engine(self, columns: Any) -> dict[str, Any]:
         """Return the options of the page, with those of the server."""

@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import time
+from bisect import bisect_left
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,21 +83,20 @@ class Metrics:
         self._path = {path: k for k, path in enumerate(self.paths)}
         self._status = {status: k for k, status in enumerate(_STATUSES)}
         n = len(self.paths)
-        fields = [
-            *[(name, "f8", ()) for name in ("pid", "in_flight", "rows")],
+        layout = np.dtype([
+            *[(name, "f8") for name in ("pid", "in_flight", "rows")],
             ("requests", "f8", (n, len(_STATUSES))),
             ("durations", "f8", (n, len(_SECONDS) + 1)),
-            ("seconds", "f8", (n,)),
-        ]
-        layout = np.dtype({
-            "names": [name for name, _, _ in fields],
-            "formats": [(kind, shape) for _, kind, shape in fields],
-            "itemsize": COUNTER_BYTES,
-        })  # fmt: skip
+            ("seconds", "f8", n),
+        ])  # fmt: skip
         memory = bytearray(COUNTER_BYTES) if memory is None else memory
-        self.all = np.frombuffer(memory, dtype=layout)
+        starts = range(0, len(memory), COUNTER_BYTES)
+        self.all = [np.frombuffer(memory, layout, 1, start)[0] for start in starts]
         self.own = self.all[worker]
         self.own["pid"], self.own["in_flight"] = os.getpid(), 0
+
+    def _total(self, name: str) -> Any:
+        return sum(part[name] for part in self.all)
 
     def count(self, path: str, status: int, seconds: float, n_rows: int) -> None:
         """Count a request that has ended."""
@@ -103,17 +104,15 @@ class Metrics:
         self.own["in_flight"] -= 1
         self.own["rows"] += n_rows
         self.own["requests"][at, self._status.get(status, self._status[500])] += 1
-        self.own["durations"][at, np.searchsorted(_SECONDS, seconds)] += 1
+        self.own["durations"][at, bisect_left(_SECONDS, seconds)] += 1
         self.own["seconds"][at] += seconds
 
     def text(self) -> str:
         """Return the counters of all processes in the text format of Prometheus."""
-        requests, durations, seconds = (
-            self.all[name].sum(axis=0) for name in ("requests", "durations", "seconds")
-        )
+        requests, durations, seconds = map(self._total, ("requests", "durations", "seconds"))
         labels = [f'path="{path}"' for path in self.paths]
         counts = {
-            f'{labels[p]},status="{_STATUSES[s]}"': requests[p, s]
+            f'{{{labels[p]},status="{_STATUSES[s]}"}}': requests[p, s]
             for p, s in np.argwhere(requests).tolist()
         }
         buckets = {}
@@ -125,10 +124,10 @@ class Metrics:
             buckets[f"_count{{{labels[p]}}}"] = durations[p].sum()
         rejected = requests[:, [self._status[status] for status in _REJECTED]].sum()
         families = [
-            ("requests_total", "counter", "Requests.", _labelled(counts)),
+            ("requests_total", "counter", "Requests.", counts),
             ("request_duration_seconds", "histogram", "Time of requests.", buckets),
-            ("rows_total", "counter", "Rows of requests.", {"": self.all["rows"].sum()}),
-            ("in_flight", "gauge", "Requests in progress.", {"": self.all["in_flight"].sum()}),
+            ("rows_total", "counter", "Rows of requests.", {"": self._total("rows")}),
+            ("in_flight", "gauge", "Requests in progress.", {"": self._total("in_flight")}),
             ("rejected_total", "counter", "Requests above a limit: 413, 503.", {"": rejected}),
             ("resident_memory_bytes", "gauge", "Memory of all processes.", {"": self._memory()}),
         ]
@@ -141,13 +140,7 @@ class Metrics:
     def _memory(self) -> int:
         """Return the resident memory of the processes, 0 where the system does not report it."""
         pages = 0
-        for pid in self.all["pid"].astype(int).tolist():
-            try:
-                pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            except OSError:
-                continue
+        for part in self.all:
+            with suppress(OSError):
+                pages += int(Path(f"/proc/{part['pid']:.0f}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") if pages else 0
-
-
-def _labelled(counts: dict[str, float]) -> dict[str, float]:
-    return {f"{{{labels}}}": n for labels, n in counts.items()}

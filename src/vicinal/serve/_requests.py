@@ -16,6 +16,7 @@ from vicinal._base._parallel import check_stopped, stopped_by
 
 _CODE = re.compile(r"[+-]?0\d+|.*_.*")
 _IDLE_SECONDS = 10.0  # after which a thread without work ends
+_SHORT_SECONDS = 0.05
 _LONG = 2**16  # characters of a body that is decoded row by row
 _SPACE = r"[ \t\n\r]*"
 _ROWS_START = re.compile(rf'{_SPACE}(\{{{_SPACE}"rows"{_SPACE}:{_SPACE})?\[{_SPACE}(?=[\[{{])')
@@ -190,16 +191,21 @@ class Workers:
         if is_needed:
             # A daemon, so that a long call of a model does not delay the exit.
             threading.Thread(target=self._work, daemon=True).start()
-        result, left = asyncio.wrap_future(future), asyncio.ensure_future(gone())
+        result: Any = asyncio.wrap_future(future)
+        waiting = [result]
         try:
-            await asyncio.wait([result, left], return_when=asyncio.FIRST_COMPLETED)
+            # Most requests end before it is worth knowing whether the client is still there.
+            await asyncio.wait(waiting, timeout=_SHORT_SECONDS)
+            if not result.done():
+                waiting.append(asyncio.ensure_future(gone()))
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
                 raise RequestError(499, "the client disconnected.")
             return result.result()
         finally:
             stop.set()
-            result.cancel()
-            left.cancel()
+            for part in waiting:
+                part.cancel()
 
     def _work(self) -> None:
         """Process the queue until it is empty for a while."""
