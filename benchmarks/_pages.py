@@ -92,7 +92,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "conformal": ("Intervals, label sets, novelty and label checks", ("rows",)),
     "gpu": ("GPU compared with CPU", ("auto_cuda", "cuda")),
     "distributed": ("Dask: memory and time by number of workers", ("distributed",)),
-    "production": ("Serving, ONNX and the command line", ("serve", "onnx", "shell")),
+    "production": ("Serving, ONNX and the command line", ("serve", "load", "onnx", "shell")),
     "robustness": ("Invalid input, damaged files and signals", ("robustness",)),
 }
 PAGE_OF = {name: page for page, (_, names) in PAGES.items() for name in names}

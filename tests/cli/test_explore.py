@@ -1,4 +1,4 @@
-"""`vicinal explore`: a page that computes in the browser, or an error that names such models."""
+"""`vicinal explore`: a page that computes in the browser."""
 
 import numpy as np
 import pytest
@@ -48,10 +48,12 @@ def test_rows_without_a_target_are_left_out(table, tmp_path):
     assert run(["explore", str(model), str(holes), "--out", str(page)]) == 0
 
 
-def test_other_models_are_sent_to_the_server(table, tmp_path, capsys):
-    model = fit(table, "random forest")
-    assert run(["explore", str(model), str(table), "--out", str(tmp_path / "page.html")]) == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert "RandomForestClassifier" in error
-    assert "vicinal serve" in error
-    assert not (tmp_path / "page.html").exists()
+def test_other_models_are_copied(table, tmp_path, monkeypatch):
+    from vicinal.report import _explorer_report
+
+    monkeypatch.setattr(_explorer_report, "_COPIED_ROWS", 300)
+    monkeypatch.setattr(_explorer_report, "_N_TREES", 60)
+    model, page = fit(table, "random forest"), tmp_path / "page.html"
+    assert run(["explore", str(model), str(table), "--out", str(page)]) == 0
+    assert "RandomForestClassifier. Change the columns" in page.read_text()
+    assert "This page computes a copy of the model" in page.read_text()

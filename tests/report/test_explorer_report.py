@@ -20,6 +20,7 @@ from vicinal import (
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.auto import AutoClassifier
 from vicinal.report import ExplorerReport
+from vicinal.report._explorer_report import TreeCopy
 from vicinal.report.explorer import ExplorerPage
 from vicinal.table import TableEncoder
 
@@ -121,24 +122,36 @@ def test_intervals_are_conformal(people, fitted):
 @pytest.mark.parametrize(
     "make",
     [
-        RandomForestClassifier,
+        lambda: RandomForestClassifier(5),
         lambda: make_pipeline(PolynomialFeatures(), LogisticRegression()),
         lambda: SpacePartitioningClassifier(DecisionTreeClassifier(), n_regions=2, n_init=1),
         lambda: anchored(metric="manhattan"),
     ],
 )
-def test_other_models_are_refused_with_the_remedy(make, rng):
+def test_other_models_are_copied(make, rng, small_copy):
     X, y = rng.normal(size=(120, 3)), np.repeat([0, 1], 60)
-    model = make().fit(X, y)
-    with pytest.raises(TypeError, match="AnchoredLocalClassifier .* `vicinal serve`"):
-        ExplorerReport(model, X, y).as_dict()
+    data = ExplorerReport(make().fit(X, y), X, y).as_dict()["data"]
+    assert data["model"]["kind"] == "trees"
+    assert 0 <= data["copied"]["changed"] < 0.5
+    assert data["name"] != "TreeCopy"
 
 
-def test_an_ensemble_is_refused_with_the_remedy(people):
-    table, y, _ = people
-    model = AutoClassifier(["constant"], random_state=0).fit(table, y)
-    with pytest.raises(TypeError, match="cannot compute AutoClassifier.* `vicinal serve`"):
-        ExplorerReport(model, table, y).as_dict()
+@pytest.fixture
+def small_copy(monkeypatch):
+    """Few rows and trees."""
+    from vicinal.report import _explorer_report
+
+    for name, value in {"_COPIED_ROWS": 300, "_CHECKED_ROWS": 200, "_N_TREES": 60}.items():
+        monkeypatch.setattr(_explorer_report, name, value)
+
+
+def test_a_copy_predicts_nearly_as_the_model(people, rng):
+    table, _, score = people
+    model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, score)
+    copy = TreeCopy(model, table, 0)
+    off = np.abs(copy.predict(copy.encoder.transform(table)) - model.predict(table))
+    assert off.mean() < 0.15 * np.std(model.predict(table))
+    assert copy.quality["difference"] < 0.15 * np.std(model.predict(table))
 
 
 def test_controls_of_numbers_categories_and_unknown_columns():
@@ -196,6 +209,17 @@ def test_browser_predicts_as_python_does(browser, people, fitted, tmp_path, name
     np.testing.assert_allclose(outputs, expected, rtol=1e-9, atol=1e-9)
 
 
+def test_browser_computes_the_default_ensemble_as_its_copy(browser, people, tmp_path, small_copy):
+    table, y, _ = people
+    model = AutoClassifier(["linear"], random_state=0).fit(table, y)
+    report = ExplorerReport(model, table, y, target="paid")
+    browser.get(report.write_html(tmp_path / "page.html").as_uri())
+    assert text(browser, "prediction") in ("paid: yes", "paid: no")
+    assert "AutoClassifier" in browser.find_element("css selector", ".lead").text
+    outputs = np.array(browser.execute_script("return vicinal.data.rows.map(vicinal.output)"))
+    np.testing.assert_allclose(outputs, report.model.predict_proba(table), rtol=1e-9, atol=1e-9)
+
+
 def test_arrays_need_no_encoder(browser, rng, tmp_path):
     X = rng.normal(size=(90, 3))
     model = LinearRegression().fit(X, X @ [1.0, -2.0, 0.5])
@@ -251,6 +275,39 @@ def test_the_counterfactual_is_confirmed_and_on_seen_values(page, people, fitted
     assert set(changes) <= set(people[0].columns)
     if "age" in changes:
         assert float(changes["age"].split(" → ")[1]).is_integer()
+
+
+def search(browser, **given):
+    """Return counterfactuals of the first row of the table, as the page computes them."""
+    given = {
+        "fixed": [], "increase": [], "decrease": [], "ranges": {}, "categories": {},
+        "n_counterfactuals": 1, **given,
+    }  # fmt: skip
+    script = (
+        "const [given, done] = arguments;"
+        "const row = vicinal.data.rows.find((r) => r[0] < 40 && !r.includes(null));"
+        "vicinal.explain(row, given, vicinal.output(row)).then(({ rows }) => done([row, rows]));"
+    )  # fmt: skip
+    row, rows = browser.execute_async_script(script, given)
+    outputs = browser.execute_script("return arguments[0].map(vicinal.output)", rows)
+    return row, rows, outputs
+
+
+def test_the_page_obeys_the_options_of_counterfactuals(page):
+    row, (free,), _ = search(page)
+    assert free[0] > row[0]
+    _, rows, _ = search(page, fixed=["age"])
+    assert all(other[0] == row[0] for other in rows)
+    _, rows, _ = search(page, decrease=["age"])
+    assert all(other[0] <= row[0] for other in rows)
+    _, rows, _ = search(page, ranges={"age": [None, 45]})
+    assert all(other[0] <= 45 for other in rows)
+    _, rows, _ = search(page, categories={"city": [row[2]]}, fixed=["age"])
+    assert all(other[2] == row[2] for other in rows)
+    _, rows, outputs = search(page, n_counterfactuals=3)
+    changed = [{j for j in range(len(row)) if other[j] != row[j]} for other in rows]
+    assert all(not (a & b) for k, a in enumerate(changed) for b in changed[:k])
+    assert all(no < 0.5 for no, _ in outputs)
 
 
 def test_neighbours_of_a_row_of_the_table_start_with_itself(page, people):

@@ -4,6 +4,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def keep_process_settings(monkeypatch):
     """Servers of tests share their process with the other tests, whose settings they keep."""
-    app = pytest.importorskip("vicinal.serve._app")
+    app = pytest.importorskip("vicinal.serve._server")
     monkeypatch.setattr(app.sys, "setswitchinterval", lambda seconds: None)
     monkeypatch.setattr(app.gc, "freeze", lambda: None)

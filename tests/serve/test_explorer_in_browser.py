@@ -1,5 +1,6 @@
-"""The page in a real browser: a slider changes the prediction, labels run no code."""
+"""The served page in a real browser: controls, locks, curves, explanations; labels run no code."""
 
+import json
 import shutil
 import threading
 import time
@@ -11,6 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from vicinal._base._wrappers import with_threshold
+from vicinal.inspection.colors import class_color
 from vicinal.table import TableEncoder
 
 pytest.importorskip("uvicorn")
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.skipif(
     not (shutil.which("chromedriver") and (shutil.which("chromium") or shutil.which("chrome"))),
     reason="needs Chromium and its driver (Debian: chromium, chromium-driver)",
 )
+EVIL = "<script>document.title='run'</script>"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ def people():
     table = pd.DataFrame(
         {
             "age": rng.randint(18, 80, 120),
-            "city": rng.choice(["Rome", "<script>document.title='run'</script>"], 120),
+            "city": rng.choice(["Rome", EVIL], 120),
             "account": 4_441_582 + np.arange(120) // 2,
         }
     )
@@ -55,13 +58,21 @@ def serving(model, **options):
 
 @pytest.fixture(scope="module")
 def address(people):
-    """A classifier that predicts "old <b>" from probability 0.2 on."""
+    """A classifier of ``grown`` that predicts "old <b>" from probability 0.2 on."""
     table, number = people
     y = np.where(number > 50, "old <b>", "young")
     model = make_pipeline(TableEncoder(), LogisticRegression(C=0.001)).fit(table, y)
     model = with_threshold(model, "old <b>", 0.2)
-    with serving(model, table=table, y=y, token="s3cret") as found:
+    with serving(model, table=table, y=y, token="s3cret", target="grown") as found:
         yield f"http://:s3cret@{found}"
+
+
+@pytest.fixture(scope="module")
+def number_address(people):
+    table, number = people
+    model = LinearRegression().fit(table[["age"]], number)
+    with serving(model, table=table[["age"]], y=number, target="weight") as found:
+        yield "http://" + found
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +95,15 @@ def wait_for(check, seconds=120.0):
     raise AssertionError("the page did not change in time")
 
 
-def move(browser, value):
+def put(browser, name, value, event="input"):
+    """Set a control, as a reader does who moves or types; ``event`` is what the page is sent."""
     browser.execute_script(
-        "const e = document.getElementById('c0'); e.value = arguments[0];"
-        "e.dispatchEvent(new Event('input'));",
+        "const e = document.getElementById(arguments[0]);"
+        "if (e.type === 'checkbox') e.checked = arguments[1]; else e.value = arguments[1];"
+        "e.dispatchEvent(new Event(arguments[2]));",
+        name,
         value,
+        event,
     )
 
 
@@ -98,32 +113,65 @@ def text(browser, name):
 
 def test_a_slider_changes_the_prediction(browser, address):
     browser.get(address)
-    move(browser, 18)
-    wait_for(lambda: text(browser, "prediction") == "young")
-    move(browser, 79)
-    wait_for(lambda: text(browser, "prediction") == "old <b>")
-    assert len(browser.find_elements("css selector", ".chance")) == 2
+    put(browser, "c0", 18)
+    wait_for(lambda: text(browser, "prediction") == "grown: young")
+    put(browser, "c0", 70, "change")  # what some browsers and tools send instead
+    wait_for(lambda: text(browser, "prediction") == "grown: old <b>")
+    assert browser.find_element("id", "n0").get_attribute("value") == "70"
+    bars = browser.find_elements("css selector", "#bars .chance")
+    assert [bar.text.split("\n")[0] for bar in bars] == ["grown: old <b>", "grown: young"]
     assert "90 % set of labels: " in text(browser, "interval")
     assert "the row is typical" in text(browser, "novelty")
-    assert "old <b> from probability 0.2 on" in text(browser, "rule")
+    assert "grown: old <b> from probability 0.2 on" in text(browser, "rule")
 
 
-def test_a_threshold_decides_also_the_least_change(browser, address):
+def test_a_number_can_be_typed_also_beyond_the_slider(browser, number_address):
+    browser.get(number_address)
+    put(browser, "n0", "150")
+    wait_for(lambda: text(browser, "prediction").startswith("weight: 15"))
+    put(browser, "n0", "30")
+    wait_for(lambda: browser.find_element("id", "c0").get_attribute("value") == "30")
+
+
+def test_a_threshold_decides_also_the_counterfactual(browser, address):
     browser.get(address)
-    move(browser, 18)
-    wait_for(lambda: "New prediction: old <b>, " in text(browser, "change"))
-    chance = float(text(browser, "change").split("New prediction: old <b>, ")[1].split(" %")[0])
+    put(browser, "c0", 18)
+    start = "New prediction: grown: old <b>, "
+    wait_for(lambda: start in text(browser, "change"))
+    chance = float(text(browser, "change").split(start)[1].split(" %")[0])
     assert 20 <= chance < 50
+
+
+def lock(browser, name, is_locked):
+    browser.execute_script(
+        "const e = document.querySelector(`[aria-label='lock ${arguments[0]}']`);"
+        "e.checked = arguments[1]; e.dispatchEvent(new Event('change'));",
+        name,
+        is_locked,
+    )
+
+
+def test_locked_columns_and_limits_hold(browser, address):
+    browser.get(address)
+    put(browser, "c0", 18)
+    wait_for(lambda: "age: 18 → " in text(browser, "change"))
+    lock(browser, "age", True)
+    wait_for(lambda: text(browser, "change") and "age:" not in text(browser, "change"))
+    browser.execute_script(
+        "const e = document.querySelector('[aria-label=\"direction of age\"]');"
+        "e.selectedIndex = 1; e.dispatchEvent(new Event('change'));"
+    )
+    lock(browser, "age", False)
+    wait_for(lambda: "age: 18 → " in text(browser, "change"))
 
 
 def test_neighbours_are_shown_with_their_values(browser, address, people):
     browser.get(address)
-    browser.execute_script(
-        "const e = document.getElementById('start'); e.value = '7';"
-        "e.dispatchEvent(new Event('input'));"
-    )
+    put(browser, "start", "7")
     wait_for(lambda: browser.find_elements("css selector", "#near tbody tr"))
     wait_for(lambda: browser.find_element("css selector", "#near tbody td").text == "7")
+    heads = [cell.text for cell in browser.find_elements("css selector", "#near th")]
+    assert heads[2:4] == ["grown", "prediction"]
     cells = [
         cell.text for cell in browser.find_elements("css selector", "#near tbody tr:first-child td")
     ]
@@ -132,18 +180,32 @@ def test_neighbours_are_shown_with_their_values(browser, address, people):
     assert cells[-1] == f"{people[0]['account'][7]:,}"  # in full
 
 
-def test_numbers_have_an_interval_and_a_goal(browser, people):
-    table, number = people
-    model = LinearRegression().fit(table[["age"]], number)
-    with serving(model, table=table[["age"]], y=number) as found:
-        browser.get("http://" + found)
-        move(browser, 30)
-        wait_for(lambda: text(browser, "interval").startswith("90 % interval: "))
-        low, high = map(float, text(browser, "interval").split(": ")[1].split(" to "))
-        assert low < 30 < high
-        wait_for(lambda: text(browser, "change").startswith("age: 30 → "))
-        reached = float(text(browser, "change").split("New prediction: ")[1].rstrip("."))
-        assert reached >= np.quantile(number, 0.7)
+def test_numbers_have_an_interval_and_a_goal(browser, number_address, people):
+    browser.get(number_address)
+    put(browser, "c0", 30)
+    wait_for(lambda: text(browser, "interval").startswith("90 % interval: "))
+    low, high = map(float, text(browser, "interval").split(": ")[1].split(" to "))
+    assert low < 30 < high
+    wait_for(lambda: text(browser, "change").startswith("age: 30 → "))
+    reached = float(text(browser, "change").split("New prediction: weight: ")[1].rstrip("."))
+    assert reached >= np.quantile(people[1], 0.7)
+    put(browser, "reach", "20")
+    put(browser, "side", "1")
+    start = "New prediction: weight: "
+    wait_for(
+        lambda: (
+            start in text(browser, "change")
+            and float(text(browser, "change").split(start)[1].rstrip(".")) <= 20
+        )
+    )
+
+
+def test_the_curve_follows_the_column(browser, number_address):
+    browser.get(number_address)
+    curve = wait_for(lambda: browser.find_elements("css selector", "#response polyline"))[0]
+    heights = [float(point.split(",")[1]) for point in curve.get_attribute("points").split()]
+    assert heights == sorted(heights, reverse=True)  # weight grows with age
+    assert "weight for age from 18" in curve.find_element("xpath", "..").get_attribute("aria-label")
 
 
 def test_without_a_table_columns_are_typed(browser, people):
@@ -151,16 +213,95 @@ def test_without_a_table_columns_are_typed(browser, people):
     model = LinearRegression().fit(table[["age"]], number)
     with serving(model) as found:
         browser.get("http://" + found)
-        move(browser, "40")
+        put(browser, "c0", "40")
         wait_for(lambda: text(browser, "prediction").startswith("40"))
         assert not browser.find_element("id", "near").is_displayed()
 
 
-def test_explanations_come_on_demand(browser, address):
+def test_the_explanation_follows_the_prediction(browser, address):
     browser.get(address)
-    wait_for(lambda: browser.find_element("id", "prediction").text not in ("", "…"))
-    browser.execute_script("document.getElementById('explain').click()")
-    wait_for(lambda: "age" in browser.find_element("id", "why").text)
+    steps = wait_for(lambda: browser.find_elements("css selector", "#why .waterfall [data-value]"))
+    assert steps
+    assert not browser.find_element("css selector", "#why [data-key=counterfactual]").is_displayed()
+
+
+def test_a_class_has_one_colour(browser, address):
+    browser.get(address)
+    wait_for(lambda: browser.find_elements("css selector", "#response .curve"))
+
+    def colors(selector, style):
+        parts = browser.find_elements("css selector", selector)
+        return [part.value_of_css_property(style).replace("a(", "(") for part in parts]
+
+    wanted = [class_color(k)[1:] for k in range(2)]
+    wanted = [tuple(int(code[i : i + 2], 16) for i in (0, 2, 4)) for code in wanted]
+    for found in (colors("#bars .fill", "background-color"), colors("#response .curve", "stroke")):
+        numbers = [tuple(map(int, color.strip("rgb()").split(", ")[:3])) for color in found]
+        assert numbers == wanted
+
+
+# Elements whose text has a contrast below 4.5 with what is behind it.
+CONTRAST = """
+const linear = (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+const light = ([r, g, b]) =>
+  0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
+const paper = (e) => {
+  for (; e; e = e.parentElement) {
+    const color = rgb(getComputedStyle(e).backgroundColor);
+    if (color.length < 4 || color[3] > 0) return color;
+  }
+  return [255, 255, 255];
+};
+const hasText = (e) => e.checkVisibility() && !["SCRIPT", "OPTION"].includes(e.tagName)
+  && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+const ratio = (e) => {
+  const a = light(rgb(getComputedStyle(e)[e.closest("svg") ? "fill" : "color"]));
+  const b = light(paper(e));
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+};
+return [...document.querySelectorAll("body *")].filter((e) => hasText(e) && ratio(e) < 4.5)
+  .map((e) => e.outerHTML.slice(0, 80));
+"""
+
+
+@pytest.mark.parametrize("path", ["", "docs"])
+def test_text_has_contrast_and_controls_have_names(browser, address, path):
+    browser.get(address + path)
+    if not path:
+        wait_for(lambda: browser.find_elements("css selector", "#why .waterfall"))
+    for _ in range(2):
+        assert browser.execute_script(CONTRAST) == []
+        browser.find_element("id", "theme").click()
+    unnamed = browser.execute_script(
+        "return [...document.querySelectorAll('input, select, textarea, button, svg')]"
+        ".filter((e) => !(e.ariaLabel || e.labels?.length || e.textContent.trim()))"
+        ".map((e) => e.outerHTML.slice(0, 80))"
+    )
+    assert unnamed == []
+
+
+def test_the_keyboard_reaches_and_moves_everything(browser, address):
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(address)
+    put(browser, "c0", 40)
+    wait_for(lambda: text(browser, "prediction").startswith("grown"))
+    browser.find_element("id", "c0").send_keys(Keys.END)
+    age = browser.find_element("id", "n0").get_attribute("value")
+    assert age == browser.find_element("id", "c0").get_attribute("max")
+    browser.find_element("css selector", "[aria-label='lock age']").send_keys(Keys.SPACE)
+    assert browser.execute_script(
+        "return document.querySelector('[aria-label=\"lock age\"]').checked"
+    )
+
+
+def test_the_page_of_the_routes_sends_requests(browser, address):
+    browser.get(address + "docs")
+    part = browser.find_element("css selector", "[data-path='/predict']")
+    browser.execute_script("arguments[0].click()", part.find_element("tag name", "button"))
+    reply = wait_for(lambda: part.find_element("tag name", "pre").text)
+    assert len(json.loads(reply)["predictions"]) == 1
 
 
 def test_labels_run_nothing(browser, address):

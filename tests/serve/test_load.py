@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 pytest.importorskip("starlette")
 from vicinal._base._parallel import WorkStoppedError
-from vicinal.serve import _app, create_app, serve
+from vicinal.serve import _app, _server, create_app, serve
 from vicinal.serve._requests import Workers
 from vicinal.serve._served_model import ServedModel
 
@@ -133,14 +133,14 @@ def test_bodies_of_all_requests_together_are_limited(iris, monkeypatch):
 
 def test_health_does_not_wait_for_a_body_that_is_parsed(iris, monkeypatch):
     started, go = threading.Event(), threading.Event()
-    read = ServedModel.table
+    read = ServedModel.request
 
     def held_table(self, *given):
         started.set()
         assert go.wait(WAIT)
         return read(self, *given)
 
-    monkeypatch.setattr(ServedModel, "table", held_table)
+    monkeypatch.setattr(ServedModel, "request", held_table)
     app = create_app(iris[0])
 
     async def main():
@@ -161,9 +161,9 @@ def test_explanations_beyond_the_queue_are_refused_and_predictions_go_on(iris, m
     go = threading.Event()
     explanation = ServedModel.explanation
 
-    def held_explanation(self, table):
+    def held_explanation(self, *given):
         assert go.wait(WAIT)
-        return explanation(self, table)
+        return explanation(self, *given)
 
     monkeypatch.setattr(ServedModel, "explanation", held_explanation)
     app = create_app(iris[0], table=iris[1])
@@ -273,7 +273,7 @@ def test_a_request_that_left_the_queue_frees_its_slot(held):
         first = asyncio.create_task(call(app, "POST", "/predict"))
         await until(held.started_)
         second = asyncio.create_task(call(app, "POST", "/predict", gone=gone))
-        while not app.state.server.predictions._waiting:
+        while app.state.server.predictions._waiting.empty():
             await asyncio.sleep(0)
         refused = await call(app, "POST", "/predict")
         gone.set()
@@ -355,9 +355,10 @@ def test_sigterm_finishes_running_requests_and_refuses_new_ones(held, listening,
     for _ in range(n_signals):
         server.handle_exit(signal.SIGTERM, None)
     if is_finished:
-        while (refused := _request(port, "GET", "/healthz"))[0] == 200:
+        while (refused := _request(port, "GET", "/readyz"))[0] == 200:
             pass
         assert refused[0] == 503
+        assert _request(port, "GET", "/healthz")[0] == 200  # alive, but not ready
         assert refused[1]["Retry-After"] == "1"
         assert not replies
         held.go_.set()
@@ -372,8 +373,8 @@ def test_short_requests_may_interrupt_long_work(monkeypatch):
     import uvicorn
 
     found = []
-    monkeypatch.setattr(_app.sys, "setswitchinterval", found.append)
-    monkeypatch.setattr(_app.gc, "freeze", lambda: found.append("frozen"))
+    monkeypatch.setattr(_server.sys, "setswitchinterval", found.append)
+    monkeypatch.setattr(_server.gc, "freeze", lambda: found.append("frozen"))
     monkeypatch.setattr(uvicorn.Server, "run", lambda server: found.append("started"))
     serve(LogisticRegression().fit([[0.0], [1.0]], [0, 1]))
     seconds, *rest = found

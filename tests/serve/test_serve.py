@@ -172,7 +172,8 @@ def test_explanations_are_those_of_explain(iris):
 
 def test_health_and_metadata(iris):
     _, _, client = iris
-    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/healthz").json() == {"status": "ok", "live": True}
+    assert client.get("/readyz").json()["ready"]
     assert client.get("/metadata").json()["columns"] == ["x0", "x1", "x2", "x3"]
 
 

@@ -501,10 +501,17 @@ def serve_model(
     ] = None,
     max_bytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in bytes.")] = 2
     ** 20,
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows of a request.")] = 100_000,
+    max_seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of a request.")] = 60.0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    access_log: Annotated[
+        bool, typer.Option(help="Write one line of JSON for each request to the standard error.")
+    ] = True,
 ) -> None:
     """Serve a model over HTTP, with an interactive page.
 
-    POST /predict and /explain take JSON rows or CSV; /v2/... is the Open Inference Protocol.
+    POST /predict and /explain take JSON rows or CSV; /v2/... is the Open Inference Protocol. /docs
+    describes all routes, and /metrics counts requests for Prometheus.
 
     \b
     vicinal serve people.vicinal --table people.csv
@@ -512,7 +519,18 @@ def serve_model(
     """
     from vicinal.cli import _commands
 
-    _commands.serve(model, table, host=host, port=port, token=token, max_bytes=max_bytes)
+    _commands.serve(
+        model,
+        table,
+        host=host,
+        port=port,
+        token=token,
+        max_bytes=max_bytes,
+        max_rows=max_rows,
+        max_seconds=max_seconds,
+        workers=workers,
+        access_log=access_log,
+    )
 
 
 @app.command("explore")
@@ -526,11 +544,10 @@ def explore_model(
 ) -> None:
     """Write a page on which the reader changes a row and sees the prediction.
 
-    The page computes in the browser. It works for anchored local models, partitions with linear
-    regions and linear models; for any other model use `vicinal serve`.
+    The page computes in the browser: anchored local models, partitions with linear regions and
+    linear models as they are, and of any other model a copy, with its difference from the model.
 
     \b
-    vicinal fit people.csv -t income --model anchored-local --out people.vicinal
     vicinal explore people.vicinal test.csv --out people.html
     """
     from vicinal.cli import _commands

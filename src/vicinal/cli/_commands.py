@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from vicinal._base import last_step, write_whole
+from vicinal._base import import_optional, last_step, write_whole
 from vicinal._base._wrappers import call_method, can
 from vicinal.cli._check_table import (
     Roles,
@@ -375,27 +375,27 @@ def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
     return frame, y, notes
 
 
-def serve(
-    model: Path, table: Path | None, *, host: str, port: int, token: str | None, max_bytes: int
-) -> None:
+def serve(model: Path, table: Path | None, *, host: str, port: int, **options: Any) -> None:
     """Serve a model over HTTP until interrupted."""
     from vicinal.io import info as read_info
     from vicinal.serve import serve as listen
 
+    pandas = import_optional("pandas", needed_by="vicinal serve", extra="serve")
     fitted = load_model(model)
+    target = read_info(model).metadata.get("target")
     rows = y = None
     if table is not None:
         frame = read_table(table, None).head(_SERVED_ROWS)
-        frame, y, _ = known_target(frame, read_info(model).metadata.get("target"), fitted)
-        rows = frame.select(known_columns(fitted, frame)).to_pandas()
+        frame, y, _ = known_target(frame, target, fitted)
+        rows = pandas.DataFrame(frame.select(known_columns(fitted, frame)).to_dict(as_series=False))
     fitted = _decided(fitted, model)
     address = f"[{host}]" if ":" in host else host
     log(f"http://{address}:{port}/ serves {model}; Ctrl-C stops it")
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", model.stem).strip("-") or "model"  # part of an address
-    options: Any = {"name": name, "table": rows, "y": y, "token": token}
+    options |= {"name": name, "target": target, "table": rows, "y": y}
     try:
-        listen(fitted, host=host, port=port, max_bytes=max_bytes, **options)
-    except (ImportError, ValueError) as error:
+        listen(fitted, host=host, port=port, **options)
+    except (ImportError, RuntimeError, ValueError) as error:
         raise InputError(str(error)) from None
 
 
@@ -407,11 +407,11 @@ def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> No
     check_folder(out, "--out")
     fitted = load_model(model)
     frame = read_table(table, delimiter)
-    frame, y, _ = known_target(frame, read_info(model).metadata.get("target"), fitted)
+    target = read_info(model).metadata.get("target")
+    frame, y, _ = known_target(frame, target, fitted)
     rows = frame.select(known_columns(fitted, frame))
     fitted = _decided(fitted, model)
     try:
-        target = read_info(model).metadata.get("target")
         title = f"{model.stem} on {table.name}"
         page = ExplorerReport(fitted, rows, y, title=title, target=target)
         log(f"explorer: {page.write_html(out)}")

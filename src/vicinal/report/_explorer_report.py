@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import (
     ElasticNet,
     Lasso,
@@ -15,9 +17,10 @@ from sklearn.linear_model import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
 
-from vicinal._base._compat import rows_of
-from vicinal._base._tables import column_names, column_values
+from vicinal._base import is_frame
+from vicinal._base._compat import num_samples, rows_of
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
@@ -42,7 +45,7 @@ def split_encoder(model: Any) -> tuple[TableEncoder | None, list[StandardScaler]
             elif type(step) is StandardScaler:
                 scalers.append(step)
             elif step not in (None, "passthrough"):
-                raise _cannot(type(step).__name__)
+                raise _NotInBrowserError
         model = model.steps[-1][1]
     return encoder, scalers, model
 
@@ -52,8 +55,8 @@ def browser_model(model: Any) -> dict[str, Any]:
 
     Raises
     ------
-    TypeError
-        If a page cannot compute the model; the message names those that it can.
+    _NotInBrowserError
+        If a page cannot compute the model.
     """
     if isinstance(model, _LOGISTIC) and np.ndim(model.classes_) == 1:
         return _linear(
@@ -65,11 +68,13 @@ def browser_model(model: Any) -> dict[str, Any]:
         return {
             "kind": "partition",
             "scaler": None if model.scaler_ is None else scaler_part(model.scaler_),
-            "cascades": [_cascade(cascade, type(model).__name__) for cascade in model.restarts_],
+            "cascades": [_cascade(cascade) for cascade in model.restarts_],
         }
     if isinstance(model, _ANCHORED):
         return _anchored(model)
-    raise _cannot(type(model).__name__)
+    if isinstance(model, TreeCopy):
+        return model.arrays()
+    raise _NotInBrowserError
 
 
 def scaler_part(scaler: StandardScaler) -> dict[str, Any]:
@@ -80,62 +85,56 @@ def scaler_part(scaler: StandardScaler) -> dict[str, Any]:
     return {"mean": mean.tolist(), "scale": scale.tolist()}
 
 
-def _cannot(name: str) -> TypeError:
-    return TypeError(
-        f"a page alone cannot compute {name}. It can compute AnchoredLocalClassifier and "
-        "AnchoredLocalRegressor, SpacePartitioningClassifier and SpacePartitioningRegressor with "
-        "linear regions, and linear models (LogisticRegression, LinearRegression, Ridge, Lasso, "
-        "ElasticNet), behind TableEncoder and StandardScaler; for any other model use "
-        "`vicinal serve`."
-    )
+class _NotInBrowserError(Exception):
+    """A page cannot compute the model, but a copy of it."""
 
 
 def _linear(coef: Any, intercept: Any, link: str) -> dict[str, Any]:
     return {"kind": "linear", "link": link, "coef": coef.tolist(), "intercept": intercept.tolist()}
 
 
-def _cascade(cascade: Any, name: str) -> dict[str, Any]:
+def _cascade(cascade: Any) -> dict[str, Any]:
     return {
         "soft": bool(cascade.soft),
-        "gates": [_gate(gate, name) for gate in cascade.gates],
-        "regions": [_region(region, name) for region in cascade.regions],
+        "gates": [_gate(gate) for gate in cascade.gates],
+        "regions": [_region(region) for region in cascade.regions],
     }
 
 
-def _gate(gate: Any, name: str) -> dict[str, Any]:
+def _gate(gate: Any) -> dict[str, Any]:
     if hasattr(gate, "passes_on"):
         return {"coef": None, "intercept": 1.0 if gate.passes_on else -1.0}
-    coef, intercept = _plane(gate, name)
+    coef, intercept = _plane(gate)
     return {"coef": coef.ravel().tolist(), "intercept": float(np.ravel(intercept)[0])}
 
 
-def _region(region: Any, name: str) -> dict[str, Any]:
-    coef, intercept = _plane(region, name)
+def _region(region: Any) -> dict[str, Any]:
+    coef, intercept = _plane(region)
     coef = np.atleast_2d(coef)
     heat = float(getattr(region, "temperature_", 1.0))
     offsets = [float(b) if np.isfinite(b) else None for b in np.ravel(intercept)]
     if hasattr(region, "classes_") and len(coef) != len(region.classes_):
-        raise _cannot(f"{name} with regions of {type(region).__name__}")
+        raise _NotInBrowserError
     return {"coef": coef.tolist(), "intercept": offsets, "temperature": heat}
 
 
-def _plane(stage: Any, name: str) -> tuple[np.ndarray, Any]:
+def _plane(stage: Any) -> tuple[np.ndarray, Any]:
     """Return the plane of a linear stage of the cascade itself; other learners are an error."""
     own = type(stage).__module__.startswith("vicinal.partition.")
     if not own or not hasattr(stage, "coef_"):
-        raise _cannot(f"{name} with stages of {type(stage).__name__}")
+        raise _NotInBrowserError
     return np.asarray(stage.coef_, dtype=float), stage.intercept_
 
 
 def _anchored(model: Any) -> dict[str, Any]:
-    name, anchors, coordinates = type(model).__name__, model.anchors_, model.coordinates_
+    anchors, coordinates = model.anchors_, model.coordinates_
     is_named = isinstance(model.metric, str) and model.metric in _EUCLIDEAN
     if not is_named or model.metric_params or coordinates.transformer is not None:
-        raise _cannot(f"{name} with metric={model.metric!r}")
+        raise _NotInBrowserError
     warp, matrix, mask = coordinates.warp, coordinates.matrix, model.location_mask_
     if len(np.shape(anchors.values)) == 2 and not hasattr(model, "classes_"):
         if anchors.values.shape[1] > 1:
-            raise _cannot(f"{name} with several targets")
+            raise _NotInBrowserError
     part = {
         "kind": "anchored",
         "located": None if mask is None else np.flatnonzero(mask).tolist(),
@@ -156,6 +155,117 @@ def _anchored(model: Any) -> dict[str, Any]:
     return part
 
 
+# Rows that a copy of a model is fitted to, and checked on.
+_COPIED_ROWS, _CHECKED_ROWS = 6000, 1000
+_N_TREES = 400
+
+
+class TreeCopy(BaseEstimator):
+    """Boosted trees with the predictions of another model, for rows of mixed values.
+
+    Parameters
+    ----------
+    model : estimator
+        The model.
+    table : data frame or array
+        Rows whose values are mixed.
+    random_state : int, RandomState instance or None
+        Seed of the rows and trees.
+    """
+
+    def __init__(self, model: Any, table: Any, random_state: Any) -> None:
+        rng = check_random_state(random_state)
+        n, shape = num_samples(table), (_COPIED_ROWS + _CHECKED_ROWS, table.shape[1])
+        # Half of the columns of a row are those of another one.
+        index = np.where(rng.rand(*shape) < 0.5, rng.randint(n, size=shape), 0)
+        index = np.where(index == 0, rng.randint(n, size=(len(index), 1)), index)
+        rows = _mixed(table, index)
+        self.encoder = TableEncoder().fit(rows)
+        self.classes: Any = getattr(model, "classes_", None)
+        X, outputs = self.encoder.transform(rows), self._outputs(model, rows)
+        self.boosters = [
+            GradientBoostingRegressor(
+                n_estimators=max(60, _N_TREES // outputs.shape[1]),
+                max_depth=6,
+                max_features=0.5,
+                min_samples_leaf=5,
+                subsample=0.5,
+                random_state=rng.randint(2**31),
+            ).fit(X[:_COPIED_ROWS], output)
+            for output in outputs[:_COPIED_ROWS].T
+        ]
+        if self.classes is not None:
+            self.classes_ = self.classes
+        checked = X[_COPIED_ROWS:]
+        own = self._shares(outputs[_COPIED_ROWS:])
+        found = self._shares(self._scores(checked))
+        self.quality = {
+            "n_rows": _CHECKED_ROWS,
+            "difference": float(np.abs(own - found).mean()),
+            "changed": float((own.argmax(axis=1) != found.argmax(axis=1)).mean()),
+        }
+
+    def _outputs(self, model: Any, rows: Any) -> np.ndarray:
+        """Return what the trees fit: values, log odds of two classes, or log probabilities."""
+        if self.classes is None:
+            return np.asarray(model.predict(rows), dtype=float)[:, None]
+        if hasattr(model, "predict_proba"):
+            proba = np.asarray(model.predict_proba(rows))
+        else:
+            proba = np.asarray(model.predict(rows))[:, None] == self.classes
+        logs = np.log(np.clip(proba, 1e-3, 1.0))
+        return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
+
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        return np.column_stack([booster.predict(X) for booster in self.boosters])
+
+    def _shares(self, scores: np.ndarray) -> np.ndarray:
+        """Return values or probabilities from what the trees fit."""
+        if self.classes is None:
+            return scores
+        if scores.shape[1] == 1:
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Return the probabilities of encoded rows."""
+        return self._shares(self._scores(X))
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the values of encoded rows."""
+        return self._scores(X)[:, 0]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the nodes of the trees."""
+        outputs = []
+        for booster in self.boosters:
+            parts = []
+            for tree in (one.tree_ for one in booster.estimators_[:, 0]):
+                value = booster.learning_rate * tree.value[:, 0, 0]
+                names = ("left", "right", "feature", "threshold", "value")
+                nodes = tree.children_left, tree.children_right, tree.feature, tree.threshold, value
+                parts.append({k: v.tolist() for k, v in zip(names, nodes, strict=True)})
+            outputs.append({"start": float(np.ravel(booster.init_.constant_)[0]), "parts": parts})
+        link = "value" if self.classes is None else "softmax"
+        return {"kind": "trees", "link": link, "outputs": outputs}
+
+
+def _mixed(table: Any, index: np.ndarray) -> Any:
+    """Return a table whose cells come from these rows."""
+    if not is_frame(table):
+        return np.asarray(table)[index, np.arange(index.shape[1])]
+    columns = {}
+    for j, name in enumerate(table.columns):
+        rows = rows_of(table, index[:, j])
+        is_pandas = hasattr(rows, "iloc")
+        columns[name] = rows.iloc[:, j].reset_index(drop=True) if is_pandas else rows.to_series(j)
+    return type(table)(columns)
+
+
 _MOST_BYTES = 30 * 2**20
 
 
@@ -163,18 +273,18 @@ class ExplorerReport(ExplorerPage):
     """A page on which the reader changes the columns of a row and sees the prediction.
 
     The page holds the model's arrays and computes in the browser: it needs neither a network nor
-    Python. It shows the prediction with its interval, the nearest rows of the table, and a
-    counterfactual that changes one or two columns.
+    Python. It shows the prediction with its interval, its response to each column, the nearest
+    rows of the table, and counterfactuals that change one or two columns.
+
+    Anchored local models, partitions with linear regions and linear models of scikit-learn, alone
+    or behind :class:`~vicinal.table.TableEncoder` and scalers, are computed as they are. Of any
+    other model, such as :class:`~vicinal.auto.AutoClassifier`, the page computes a copy made of
+    boosted trees, and states how much its predictions differ.
 
     Parameters
     ----------
     model : estimator
-        Fitted :class:`~vicinal.local.AnchoredLocalClassifier` or
-        :class:`~vicinal.local.AnchoredLocalRegressor`,
-        :class:`~vicinal.partition.SpacePartitioningClassifier` or
-        :class:`~vicinal.partition.SpacePartitioningRegressor` with linear regions, or a linear
-        model of scikit-learn; alone or behind :class:`~vicinal.table.TableEncoder` and scalers, and
-        in ``FixedThresholdClassifier``, whose threshold then decides.
+        Fitted classifier or regressor; in ``FixedThresholdClassifier`` its threshold decides.
     table : data frame or array of shape (n_samples, n_features)
         Rows to start from and to compare with.
     y : array-like of shape (n_samples,), default=None
@@ -191,7 +301,7 @@ class ExplorerReport(ExplorerPage):
 
     See Also
     --------
-    vicinal.serve.serve : The same page for any model, computed by a server.
+    vicinal.serve.serve : The same page, computed by a server.
 
     Examples
     --------
@@ -214,6 +324,8 @@ class ExplorerReport(ExplorerPage):
         dict
             ``title``, and ``data``: the model, the encoding of each column, controls, rows.
         """
+        if not hasattr(self, "copied"):
+            self.copied = self._copy()
         content = super().as_dict()
         if len(json.dumps(content)) > _MOST_BYTES:
             raise ValueError(
@@ -222,13 +334,23 @@ class ExplorerReport(ExplorerPage):
             )
         return content
 
-    def columns(self) -> list[ExplorerColumn]:
+    def _copy(self) -> dict[str, Any] | None:
+        """Copy a model that the page cannot compute; return how much the copy differs."""
+        try:
+            browser_model(split_encoder(self.model)[2])
+        except _NotInBrowserError:
+            copy = TreeCopy(self.model, self.table, self.random_state)
+            self.name = self.model_name()
+            self.model = Pipeline([("encoder", copy.encoder), ("copy", copy)])
+            return copy.quality
+        return None
+
+    def columns(self) -> list[Any]:
         """Return the controls of the columns and their encoding."""
-        encoder, _, last = split_encoder(self.model)
-        browser_model(last)  # raises if the page cannot compute the model
+        self.encoder = split_encoder(self.model)[0]
         return [
-            _EncodedColumn(self.table, j, name, encoder, self.max_categories)
-            for j, name in enumerate(column_names(self.table))
+            _EncodedColumn(self, j, name, values)
+            for j, (name, values) in enumerate(self.values().items())
         ]
 
     def engine(self, columns: Any) -> dict[str, Any]:
@@ -242,6 +364,7 @@ class ExplorerReport(ExplorerPage):
             "columns": [column.encoding() for column in columns],
             "scalers": [scaler_part(scaler) for scaler in scalers],
             "reach": reach if reach is not None and np.isfinite(reach) else None,
+            **({} if self.copied is None else {"name": self.name, "copied": self.copied}),
         }
 
 
@@ -251,22 +374,18 @@ class _EncodedColumn(ExplorerColumn):
     The encoder treats columns separately, so one row per category shows its encoding.
     """
 
-    def __init__(self, table: Any, j: int, name: str, encoder: Any, max_categories: int) -> None:
-        self.table, self.encoder = table, encoder
-        self.outputs = [j] if encoder is None else _outputs(encoder, name)
-        is_number = encoder is None or encoder.kinds_.get(name) == "number"
-        values = column_values(table, j)
-        if is_number and any(isinstance(value, str) for value in values):
-            values = self._read_numbers()
-        super().__init__(name, values, max_categories=max_categories, as_categories=not is_number)
+    def __init__(self, page: ExplorerReport, j: int, name: str, values: list[Any]) -> None:
+        self.table, self.encoder = page.table, page.encoder
+        self.outputs, is_number = [j], True
+        if self.encoder is not None:
+            given = [str(output) for output in self.encoder.get_feature_names_out()]
+            made = self.encoder.input_to_outputs_.get(name, [])
+            self.outputs = [given.index(str(output)) for output in made]
+            is_number = self.encoder.kinds_.get(name) == "number"
+        super().__init__(
+            name, values, max_categories=page.max_categories, as_categories=not is_number
+        )
         self.control["is_used"] = bool(self.outputs)
-
-    def _read_numbers(self) -> list[float | None]:
-        """Return the numbers that the encoder parses from text, ``None`` for a missing value."""
-        block = np.asarray(self.encoder.transform(self.table))[:, self.outputs]
-        is_missing = block[:, 1] > 0 if len(self.outputs) > 1 else np.zeros(len(block), dtype=bool)
-        numbers = zip(block[:, 0].tolist(), is_missing, strict=True)
-        return [None if missing else number for number, missing in numbers]
 
     def encoding(self) -> dict[str, Any]:
         """Return the encoded columns, and the code of each category and of a missing value."""
@@ -286,8 +405,3 @@ class _EncodedColumn(ExplorerColumn):
             "categories": None if self.is_number else known,
             "missing": missing,
         }
-
-
-def _outputs(encoder: Any, name: str) -> list[int]:
-    given = [str(output) for output in encoder.get_feature_names_out()]
-    return [given.index(str(output)) for output in encoder.input_to_outputs_.get(name, [])]

@@ -76,6 +76,7 @@ class ExplorerPage(Page):
 
     template = "explorer.html"
     max_categories = 40
+    encoder: Any = None  # the TableEncoder of the model
 
     def __init__(
         self,
@@ -116,6 +117,7 @@ class ExplorerPage(Page):
             "truth": None if self.y is None else [plain(self.y[i]) for i in kept],
             "coverage": self.coverage,
             "threshold": None if self.rule is None else self.rule._asdict(),
+            "copied": None,
             **self.engine(columns),
         }
         return {"title": self.title, "data": data}
@@ -124,14 +126,26 @@ class ExplorerPage(Page):
         """Return the class of the model, or of the last step of a pipeline."""
         return type(last_step(self.model)).__name__
 
-    def columns(self) -> list["ExplorerColumn"]:
+    def values(self) -> dict[str, list[Any]]:
+        """Return the values of each column; what the encoder reads as numbers are numbers."""
+        names = column_names(self.table)
+        found = {name: column_values(self.table, j) for j, name in enumerate(names)}
+        if self.encoder is not None:
+            read = self.encoder.plain_columns(self.table)
+            for name, kind in self.encoder.kinds_.items():
+                if kind == "number" and any(isinstance(cell, str) for cell in found[name]):
+                    cells = read[name].tolist()
+                    found[name] = [None if np.isnan(number) else number for number in cells]
+        return found
+
+    def columns(self) -> list[Any]:
         """Return the controls of the columns."""
         return [
-            ExplorerColumn(name, column_values(self.table, j), max_categories=self.max_categories)
-            for j, name in enumerate(column_names(self.table))
+            ExplorerColumn(name, values, max_categories=self.max_categories)
+            for name, values in self.values().items()
         ]
 
-    def engine(self, columns: list["ExplorerColumn"]) -> dict[str, Any]:
+    def engine(self, columns: list[Any]) -> dict[str, Any]:
         """Return the arrays of the model; ``model`` is ``None`` where a server predicts."""
         return {"model": None}
 

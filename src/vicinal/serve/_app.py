@@ -1,26 +1,30 @@
-"""Routes of a served model, and the server."""
+"""Routes of a served model."""
 
 import asyncio
 import base64
-import gc
+import json
 import re
 import secrets
-import sys
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import lru_cache, partial
 from typing import Any
+from urllib.parse import urlsplit
 
-import numpy as np
 from joblib import cpu_count
 
 from vicinal._base import import_optional
+from vicinal._base._compat import num_samples
 from vicinal.report.explorer import ExplorerColumn, ExplorerPage
 from vicinal.serve import _inference_protocol as protocol
+from vicinal.serve._observe import Metrics, Observer
+from vicinal.serve._openapi import DocsPage, document
 from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Workers, read_json
 from vicinal.serve._served_model import ServedModel
 
 _MAX_SECONDS = 60.0
-_SWITCH_SECONDS = 5e-4
+# One encoder for all responses; JSONResponse makes one for each.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 # Memory for the bodies of all requests, in multiples of the largest body.
 _MAX_BODIES = 16
 # Bodies with more bytes have workers of their own.
@@ -31,20 +35,23 @@ def create_app(
     model: Any,
     *,
     name: str = "model",
+    target: str | None = None,
     table: Any = None,
     y: Any = None,
     token: str | None = None,
     hosts: Sequence[str] | None = None,
     max_bytes: int = DEFAULT_LIMITS.max_bytes,
+    max_rows: int = DEFAULT_LIMITS.max_rows,
     max_seconds: float = _MAX_SECONDS,
+    counters: tuple[Any, int] | None = None,
 ) -> Any:
     """Return an ASGI application that serves a fitted model.
 
-    ``GET /`` is an interactive page. ``POST /predict``, ``POST /explain`` and ``POST /neighbors``
-    take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a header.
-    ``/predict?coverage=0.9&typicality=true`` adds intervals or label sets with this coverage,
-    and the typicality of each row. ``GET /metadata`` describes the model and ``GET /healthz``
-    reports that the server is alive. ``/v2/...`` is the Open Inference Protocol.
+    ``GET /`` is an interactive page, and ``GET /docs`` describes every route, from the OpenAPI
+    document at ``/openapi.json``. ``POST /predict``, ``POST /explain`` and ``POST /neighbors``
+    take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a header. ``GET /metrics``
+    counts requests for Prometheus, and ``/v2/...`` is the Open Inference Protocol. The logger
+    ``vicinal.serve.access`` gets one line of JSON for each request, at level INFO.
 
     Parameters
     ----------
@@ -53,6 +60,8 @@ def create_app(
         ``FixedThresholdClassifier`` sets a decision threshold.
     name : str, default="model"
         Name of the model in the inference protocol.
+    target : str, default=None
+        Name of the target, shown with every prediction.
     table : data frame or ndarray, default=None
         Rows like the training rows: the page starts from them, and explanations compare the query
         with them.
@@ -60,14 +69,19 @@ def create_app(
         Targets of ``table``, shown with predictions. They also give intervals to a model without
         own ones, which are valid if the model was not fitted to these rows.
     token : str, default=None
-        Required by every request except ``/healthz``: ``Authorization: Bearer <token>``, or the
-        password in the dialog of a browser. Printable ASCII characters without spaces.
+        Required by every request except ``/healthz`` and ``/readyz``: ``Authorization: Bearer
+        <token>``, or the password in the dialog of a browser. Printable ASCII characters without
+        spaces.
     hosts : sequence of str, default=None
         Accepted host names of requests, without port; ``None`` for any.
     max_bytes : int, default=1 MiB
-        Largest body of a request, which may have at most 100,000 rows and 1,000,000 cells.
+        Largest body of a request.
+    max_rows : int, default=100,000
+        Largest number of rows of a request, which may have at most 1,000,000 cells.
     max_seconds : float, default=60
         Time limit of a request; longer work is stopped.
+    counters : tuple of (buffer, int), default=None
+        Memory that several processes share for ``/metrics``, and the number of this process.
 
     Returns
     -------
@@ -93,31 +107,43 @@ def create_app(
             "token must consist of printable ASCII characters without spaces, because clients "
             "encode others differently; choose another token."
         )
-    served = ServedModel(model, name, table, y, Limits(max_bytes))
+    served = ServedModel(model, name, table, y, Limits(max_bytes, max_rows), target)
     server = _Server(served, token, hosts, max_seconds)
     v2 = f"/v2/models/{name}"
     plan = [
-        ("/", "GET", server.explorer),
-        ("/healthz", "GET", server.healthz),
-        ("/metadata", "GET", server.metadata),
         ("/predict", "POST", server.predict),
         ("/explain", "POST", server.explain),
         ("/neighbors", "POST", server.neighbors),
+        ("/metadata", "GET", server.metadata),
+        ("/healthz", "GET", server.healthz),
+        ("/readyz", "GET", server.readyz),
+        ("/metrics", "GET", server.metrics_text),
         ("/v2", "GET", server.v2_server),
-        ("/v2/health/live", "GET", server.v2_health),
-        ("/v2/health/ready", "GET", server.v2_health),
+        ("/v2/health/live", "GET", server.healthz),
+        ("/v2/health/ready", "GET", server.readyz),
         (v2, "GET", server.v2_model),
-        (f"{v2}/ready", "GET", server.v2_health),
-        (f"{v2}/versions/1", "GET", server.v2_model),
-        (f"{v2}/versions/1/ready", "GET", server.v2_health),
+        (f"{v2}/ready", "GET", server.readyz),
         (f"{v2}/infer", "POST", server.v2_infer),
+        (f"{v2}/versions/1", "GET", server.v2_model),
+        (f"{v2}/versions/1/ready", "GET", server.readyz),
         (f"{v2}/versions/1/infer", "POST", server.v2_infer),
+        ("/", "GET", server.explorer),
+        ("/docs", "GET", server.docs),
+        ("/openapi.json", "GET", server.openapi),
     ]
     routes = [
         routing.Route(path, server.guarded(handler), methods=[method])
         for path, method, handler in plan
     ]
-    app = applications.Starlette(routes=routes)
+    server.metrics = Metrics([path for path, _, _ in plan], *(counters or ()))
+    server.document = document(served, plan, has_token=token is not None)
+    middleware = import_optional("starlette.middleware", needed_by="create_app", extra="serve")
+    app = applications.Starlette(
+        routes=routes,
+        middleware=[middleware.Middleware(Observer, metrics=server.metrics)],
+        exception_handlers=dict.fromkeys((404, 405), server.no_route),
+        lifespan=server.lifespan,
+    )
     app.state.server = server
     return app
 
@@ -140,7 +166,9 @@ class _Server:
         self.predictions = Workers(max(4, cpu_count()), 64)
         self.large = Workers(max(1, cpu_count() // 2), 8)
         self.explanations = Workers(max(1, cpu_count() // 2), 4)
-        self.is_stopping = False
+        self.metrics: Metrics
+        self.document: dict[str, Any]
+        self.is_stopping, self.is_warm = False, True
         self._running: set[asyncio.Timeout] = set()
         self._n_bytes = 0
         self._responses = import_optional(
@@ -154,6 +182,19 @@ class _Server:
         for limit in self._running:
             limit.reschedule(min(end, limit.when() or end))
 
+    @asynccontextmanager
+    async def lifespan(self, app: Any) -> AsyncIterator[None]:
+        """Predict a row after the start; the server is ready then."""
+        self.is_warm = False
+
+        async def warm_up() -> None:
+            await self.predictions.run(self.served.warm_up, asyncio.Event().wait)
+            self.is_warm = True
+
+        task = asyncio.create_task(warm_up())
+        yield
+        task.cancel()
+
     @property
     def is_idle(self) -> bool:
         """Whether no request is running."""
@@ -161,14 +202,15 @@ class _Server:
 
     def guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable:
         """Return a handler that checks the token and reports every error as JSON."""
+        is_health = handler in (self.healthz, self.readyz)
 
         async def endpoint(request: Any) -> Any:
             limit = asyncio.timeout(self.max_seconds)
             try:
-                if self.is_stopping:
+                if self.is_stopping and handler != self.healthz:
                     raise RequestError(503, "the server is shutting down.", retry_after=1)
                 self._check_host(request)
-                if handler != self.healthz:
+                if not is_health:
                     self._check_token(request)
                 async with limit:
                     self._running.add(limit)
@@ -193,8 +235,10 @@ class _Server:
 
     def _check_host(self, request: Any) -> None:
         # Protects against DNS rebinding by other sites.
-        name = request.url.hostname
-        if self.hosts is not None and name not in self.hosts:
+        if self.hosts is None:
+            return
+        name = _host_name(request.headers.get("host", ""))
+        if name not in self.hosts:
             known = ", ".join(self.hosts)
             raise RequestError(400, f"the host is {name!r}, but must be one of {known}.")
 
@@ -219,7 +263,7 @@ class _Server:
         )
 
     def _json(self, content: Any) -> Any:
-        return self._responses.JSONResponse(content)
+        return self._responses.Response(_ENCODE(content), media_type="application/json")
 
     async def _body(self, request: Any) -> bytes:
         max_bytes = self.served.limits.max_bytes
@@ -242,14 +286,42 @@ class _Server:
 
     async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
         """Return the response whose content a function computes in a worker."""
-        write = self._responses.JSONResponse
-        return await workers.run(lambda: write(function()), partial(_gone, request))
+        return await workers.run(lambda: self._json(function()), partial(_gone, request))
+
+    def _table(self, request: Any, body: bytes) -> Any:
+        table, request.scope["options"] = self.served.request(body, _is_csv(request))
+        request.scope["n_rows"] = num_samples(table)
+        return table
 
     # --- routes ---
 
+    async def no_route(self, request: Any, error: Any) -> Any:
+        """Report a path or method that does not exist."""
+        content = {"error": f"{request.method} {request.url.path} does not exist; see /docs."}
+        return self._responses.JSONResponse(content, error.status_code, headers=error.headers)
+
     async def healthz(self, request: Any) -> Any:
-        """Report that the server is alive."""
-        return self._json({"status": "ok"})
+        """Report that the process is alive, also while it shuts down."""
+        return self._json({"status": "ok", "live": True})
+
+    async def readyz(self, request: Any) -> Any:
+        """Report whether the server takes requests: 503 while it starts or shuts down."""
+        if not self.is_warm:
+            raise RequestError(503, "the model is not ready yet.", retry_after=1)
+        return self._json({"status": "ok", "ready": True, "name": self.served.name})
+
+    async def metrics_text(self, request: Any) -> Any:
+        """Return counters of requests, durations, rows and memory, in Prometheus' format."""
+        kind = "text/plain; version=0.0.4"
+        return self._responses.Response(self.metrics.text(), media_type=kind)
+
+    async def openapi(self, request: Any) -> Any:
+        """Return the description of all routes, OpenAPI 3.1."""
+        return self._json(self.document)
+
+    async def docs(self, request: Any) -> Any:
+        """Return a page that describes all routes."""
+        return self._page(DocsPage(self.document).html())
 
     async def metadata(self, request: Any) -> Any:
         """Return the inputs and outputs of the model."""
@@ -258,31 +330,37 @@ class _Server:
     async def predict(self, request: Any) -> Any:
         """Predict rows."""
         coverage, typicality = _read_coverage(request), _read_flag(request, "typicality")
-        rows = await self._body(request), _is_csv(request)
+        body = await self._body(request)
         return await self._result(
             request,
-            self._pool(rows[0]),
-            lambda: self.served.predictions(self.served.table(*rows), coverage, typicality),
+            self._pool(body),
+            lambda: self.served.predictions(self._table(request, body), coverage, typicality),
         )
 
     async def explain(self, request: Any) -> Any:
-        """Explain the prediction of one row."""
-        rows = await self._body(request), _is_csv(request)
-        return await self._result(
-            request, self.explanations, lambda: self.served.explanation(self.served.table(*rows))
-        )
+        """Explain the prediction of the first row."""
+        body = await self._body(request)
+
+        def explained() -> dict[str, Any]:
+            table = self._table(request, body)
+            return self.served.explanation(table, request.scope["options"].get("counterfactual"))
+
+        return await self._result(request, self.explanations, explained)
 
     async def neighbors(self, request: Any) -> Any:
-        """Return the rows of the table that are nearest to a query row."""
-        rows = await self._body(request), _is_csv(request)
+        """Return the rows of the table that are nearest to the first row."""
+        body = await self._body(request)
         return await self._result(
-            request, self._pool(rows[0]), lambda: self.served.neighbors(self.served.table(*rows))
+            request, self._pool(body), lambda: self.served.neighbors(self._table(request, body))
         )
+
+    def _page(self, html: str) -> Any:
+        return self._responses.HTMLResponse(html, headers={"Content-Security-Policy": _POLICY})
 
     async def explorer(self, request: Any) -> Any:
         """Return the interactive page."""
         page = await self.predictions.run(ServedExplorer(self.served).html, partial(_gone, request))
-        return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+        return self._page(page)
 
     async def v2_server(self, request: Any) -> Any:
         """Return the name, version and extensions of the server."""
@@ -291,10 +369,6 @@ class _Server:
         return self._json(
             {"name": "vicinal", "version": __version__, "extensions": ["binary_tensor_data"]}
         )
-
-    async def v2_health(self, request: Any) -> Any:
-        """Report that the model is ready."""
-        return self._json({"live": True, "ready": True, "name": self.served.name})
 
     async def v2_model(self, request: Any) -> Any:
         """Return inputs and outputs as the protocol names them."""
@@ -312,11 +386,13 @@ class _Server:
                     "Inference-Header-Content-Length must be the number of bytes of the JSON part.",
                 )
             body, tensors = body[: int(size)], body[int(size) :]
-        return await self._result(
-            request,
-            pool,
-            lambda: protocol.infer(self.served, read_json(body, self.served.limits), tensors),
-        )
+
+        def inferred() -> dict[str, Any]:
+            found = protocol.infer(self.served, read_json(body, self.served.limits), tensors)
+            request.scope["n_rows"] = found["outputs"][0]["shape"][0]
+            return found
+
+        return await self._result(request, pool, inferred)
 
 
 # The page loads nothing from other sites.
@@ -324,6 +400,14 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; frame-ancestors 'none'"
 )
+
+
+@lru_cache(64)
+def _host_name(header: str) -> str | None:
+    try:
+        return urlsplit(f"//{header}").hostname
+    except ValueError:
+        return None
 
 
 def _is_csv(request: Any) -> bool:
@@ -378,97 +462,18 @@ class ServedExplorer(ExplorerPage):
     """
 
     def __init__(self, served: ServedModel) -> None:
-        super().__init__(served.decided, served.background, served.y, title=served.name)
-        self.served = served
+        super().__init__(
+            served.decided, served.background, served.y, title=served.name, target=served.target
+        )
+        self.served, self.encoder = served, served.encoder
 
-    def columns(self) -> list[ExplorerColumn]:
+    def columns(self) -> list[Any]:
         """Return the controls; without a table only names are known."""
-        if self.table is None:
-            return [ExplorerColumn(name, [], max_categories=0) for name in self.served.columns]
-        numbers = self._numbers_in_text()
-        columns = {column.control["name"]: column for column in super().columns()}
-        read = {name: ExplorerColumn(name, numbers[name], max_categories=0) for name in numbers}
-        return [read.get(name, column) for name, column in columns.items()]
-
-    def _numbers_in_text(self) -> dict[str, list[float | None]]:
-        """Return the numbers in string columns that the model reads as numeric."""
-        encoder = self.served.encoder
-        if encoder is None:
-            return {}
-        plain = encoder.plain_columns(self.table)
-        return {
-            name: [None if np.isnan(number) else number for number in plain[name].tolist()]
-            for name, kind in encoder.kinds_.items()
-            if kind == "number"
-        }
+        if self.table is not None:
+            return super().columns()
+        return [ExplorerColumn(name, [], max_categories=0) for name in self.served.columns]
 
     def engine(self, columns: Any) -> dict[str, Any]:
         """Return the options of the page, with those of the server."""
         known = {"has_limits": self.served.has_limits, "has_typicality": self.served.has_typicality}
         return super().engine(columns) | known
-
-
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def serve(
-    model: Any, *, host: str = "127.0.0.1", port: int = 8000, grace: float = 25.0, **options: Any
-) -> None:
-    """Serve a fitted model over HTTP until SIGTERM or Ctrl-C.
-
-    After the signal new requests get status 503 and running ones are finished. A second signal
-    stops them.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted classifier or regressor, or a pipeline that ends in one.
-    host : str, default="127.0.0.1"
-        Address to listen on. An address other than loopback needs a ``token``. Without a token,
-        requests must use a loopback host name, which protects against requests of other web sites.
-    port : int, default=8000
-        Port to listen on.
-    grace : float, default=25
-        Seconds that running requests may take after a signal before they get status 503.
-    **options
-        Further arguments of :func:`create_app`.
-    """
-    if host not in _LOOPBACK and not options.get("token"):
-        raise ValueError(
-            f"host={host!r} is reachable from other computers, which needs a token; pass "
-            "token=..., and send it as 'Authorization: Bearer <token>'."
-        )
-    uvicorn = import_optional("uvicorn", needed_by="serve", extra="serve")
-    if not options.get("token"):
-        options = {"hosts": _LOOPBACK, **options}
-    app = create_app(model, **options)
-
-    class Server(uvicorn.Server):  # type: ignore[name-defined]
-        n_signals = 0
-
-        def handle_exit(self, sig: int, frame: Any) -> None:
-            self.n_signals += 1
-
-        async def on_tick(self, counter: int) -> bool:
-            if self.n_signals:
-                app.state.server.stop(grace if self.n_signals == 1 else 0.0)
-            is_drained = self.n_signals > 0 and app.state.server.is_idle
-            return await super().on_tick(counter) or is_drained
-
-    config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5
-    )
-    _favour_short_requests()
-    Server(config).run()
-
-
-def _favour_short_requests() -> None:
-    """Let the event loop interrupt long work of other threads.
-
-    Python lets a thread run for 5 ms before another one gets the interpreter; with several threads
-    at work a short request would wait several times as long. Full garbage collections, which stop
-    all threads, skip the objects that exist before the first request.
-    """
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    gc.collect()
-    gc.freeze()

@@ -35,9 +35,11 @@ _BINARY = {
 }
 
 
+_DATATYPES = {"integer": "INT64", "number": "FP64", "boolean": "BOOL", "string": "BYTES"}
+
+
 def model_metadata(served: ServedModel) -> dict[str, Any]:
     """Return the inputs, one for each column, and the outputs."""
-    kind = "BYTES" if served.has_names else "FP64"
     outputs = [{"name": "predict", "datatype": _prediction_type(served), "shape": [-1]}]
     if served.has_proba:
         outputs.append(
@@ -47,7 +49,10 @@ def model_metadata(served: ServedModel) -> dict[str, Any]:
         "name": served.name,
         "versions": ["1"],
         "platform": "vicinal",
-        "inputs": [{"name": name, "datatype": kind, "shape": [-1]} for name in served.columns],
+        "inputs": [
+            {"name": name, "datatype": _DATATYPES[kind], "shape": [-1]}
+            for name, kind in served.kinds.items()
+        ],
         "outputs": outputs,
     }
 

@@ -5,9 +5,9 @@ import csv
 import io
 import json
 import math
+import queue
 import re
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from vicinal._base._parallel import check_stopped, stopped_by
 
 _CODE = re.compile(r"[+-]?0\d+|.*_.*")
+_IDLE_SECONDS = 10.0  # after which a thread without work ends
+_SHORT_SECONDS = 0.05
 _LONG = 2**16  # characters of a body that is decoded row by row
 _SPACE = r"[ \t\n\r]*"
 _ROWS_START = re.compile(rf'{_SPACE}(\{{{_SPACE}"rows"{_SPACE}:{_SPACE})?\[{_SPACE}(?=[\[{{])')
@@ -166,8 +168,9 @@ class Workers:
 
     def __init__(self, n_threads: int, n_waiting: int) -> None:
         self._free = threading.Semaphore(n_threads + n_waiting)
-        self._waiting: deque[tuple[Future, threading.Event, Callable]] = deque()
-        self._idle = n_threads
+        self._waiting: queue.SimpleQueue = queue.SimpleQueue()
+        self._n_missing = n_threads  # threads that do not run
+        self._n_idle = 0  # threads that run, less the requests that are queued or processed
         self._lock = threading.Lock()
 
     async def run(self, function: Callable[[], Any], gone: Callable[[], Coroutine]) -> Any:
@@ -180,38 +183,52 @@ class Workers:
         future: Future = Future()
         future.add_done_callback(lambda _: self._free.release())
         stop = threading.Event()
+        self._waiting.put((future, stop, function))
         with self._lock:
-            self._waiting.append((future, stop, function))
-            is_needed = self._idle > 0
-            self._idle -= is_needed
+            is_needed = self._n_idle <= 0 < self._n_missing
+            self._n_missing -= is_needed
+            self._n_idle += is_needed - 1
         if is_needed:
             # A daemon, so that a long call of a model does not delay the exit.
             threading.Thread(target=self._work, daemon=True).start()
-        result, left = asyncio.wrap_future(future), asyncio.ensure_future(gone())
+        result: Any = asyncio.wrap_future(future)
+        waiting = [result]
         try:
-            await asyncio.wait([result, left], return_when=asyncio.FIRST_COMPLETED)
+            # Most requests end before it is worth knowing whether the client is still there.
+            await asyncio.wait(waiting, timeout=_SHORT_SECONDS)
+            if not result.done():
+                waiting.append(asyncio.ensure_future(gone()))
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
                 raise RequestError(499, "the client disconnected.")
             return result.result()
         finally:
             stop.set()
-            result.cancel()
-            left.cancel()
+            for part in waiting:
+                part.cancel()
 
     def _work(self) -> None:
-        """Process the queue until it is empty."""
+        """Process the queue until it is empty for a while."""
         while True:
-            with self._lock:
-                if not self._waiting:
-                    self._idle += 1
-                    return
-                future, stop, function = self._waiting.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
             try:
-                with stopped_by(stop):
-                    result = function()
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+                future, stop, function = self._waiting.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    is_idle = self._n_idle > 0
+                    self._n_idle -= is_idle
+                    self._n_missing += is_idle
+                if is_idle:
+                    return
+                continue
+            if future.set_running_or_notify_cancel():
+                try:
+                    with stopped_by(stop):
+                        result = function()
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+                    del result
+            del future, function
+            with self._lock:
+                self._n_idle += 1

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import _explanation, import_optional, last_step
+from vicinal._base import _explanation, import_optional, is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._wrappers import call_method, can, split_threshold
@@ -23,6 +23,19 @@ from vicinal.table import TableEncoder
 from vicinal.table.keys import MISSING_TEXTS
 
 _N_NEIGHBORS = 8
+# Types of columns by the kind of their dtype.
+_TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}
+# Options of the counterfactual in a request, with their types.
+OPTIONS: dict[str, Any] = {
+    "target": object,
+    "fixed": list,
+    "increase": list,
+    "decrease": list,
+    "ranges": dict,
+    "categories": dict,
+    "n_counterfactuals": int,
+}
+_MOST_COUNTERFACTUALS = 10
 # Rows predicted between two checks whether the client is still connected.
 _BLOCK_ROWS = 5_000
 
@@ -42,6 +55,8 @@ class ServedModel:
         Targets of ``background``, for intervals and sets of a model without own ones.
     limits : Limits
         Largest size of a request.
+    target : str, optional
+        Name of the target.
     """
 
     def __init__(
@@ -51,6 +66,7 @@ class ServedModel:
         background: Any = None,
         y: Any = None,
         limits: Limits = DEFAULT_LIMITS,
+        target: str | None = None,
     ):
         self.decided = model  # with its decision threshold, if there is one
         self.model, self.rule = split_threshold(model)
@@ -58,7 +74,7 @@ class ServedModel:
         self.name = name
         self.background = background
         self.y = None if y is None else np.asarray(y)
-        self.limits = limits
+        self.limits, self.target = limits, target
         names: Any = getattr(model, "feature_names_in_", None)
         self.has_names = names is not None
         self.columns = (
@@ -85,15 +101,31 @@ class ServedModel:
 
     def table(self, body: bytes, is_csv: bool = False) -> Any:
         """Return the rows of a body, JSON or CSV, as a table."""
+        return self.request(body, is_csv)[0]
+
+    def request(self, body: bytes, is_csv: bool = False) -> tuple[Any, dict[str, Any]]:
+        """Return the rows of a body as a table, and what else a JSON body holds."""
         if is_csv:
-            return self.frame(read_csv(body, self.columns, self.limits))
+            return self.frame(read_csv(body, self.columns, self.limits)), {}
         content = read_json(body, self.limits)
-        rows = content.get("rows") if isinstance(content, dict) else content
+        rest = content if isinstance(content, dict) else {}
+        rows = rest.get("rows") if rest else content
         if not isinstance(rows, list) or not rows:
             raise RequestError(400, "'rows' must be a list with at least one row.")
         self.limits.check(len(rows), len(rows) * len(self.columns))
+        if not self.has_names and (numbers := self._matrix(rows)) is not None:
+            return numbers, rest
         columns = self._by_name(rows) if isinstance(rows[0], Mapping) else self._by_position(rows)
-        return self.frame(columns)
+        return self.frame(columns), rest
+
+    def _matrix(self, rows: list) -> np.ndarray | None:
+        """Return lists of numbers as a matrix; ``None`` for anything else, which is read slowly."""
+        try:
+            numbers = np.array(rows, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        is_valid = numbers.shape == (len(rows), len(self.columns)) and not np.isinf(numbers).any()
+        return numbers if is_valid else None
 
     def _by_name(self, rows: list) -> dict[str, list]:
         if not all(isinstance(row, Mapping) for row in rows):
@@ -162,14 +194,26 @@ class ServedModel:
         """Numeric columns according to the encoder, or else to the table."""
         if self.encoder is not None:
             return [name for name, kind in self.encoder.kinds_.items() if kind == "number"]
-        kinds: Any = getattr(self.background, "dtypes", None)
-        if kinds is None:
-            return []
-        return [
-            name
-            for name, kind in zip(self.columns, kinds, strict=True)
-            if getattr(kind, "kind", "O") in "iuf"
-        ]
+        kinds = self.kinds.items() if is_frame(self.background) else ()
+        return [name for name, kind in kinds if kind in ("integer", "number")]
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Type of each column as JSON Schema names it, from the encoder and the table.
+
+        Without both, columns of a pipeline are strings, and others are numbers.
+        """
+        usual = "string" if self.has_names and isinstance(self.model, Pipeline) else "number"
+        kinds = dict.fromkeys(self.columns, usual)
+        for name in self.columns if is_frame(self.background) else ():
+            if name in self.background:
+                kinds[name] = _TYPES.get(np.asarray(self.background[name]).dtype.kind, "string")
+        for name, kind in {} if self.encoder is None else self.encoder.kinds_.items():
+            if kind == "number" and kinds[name] == "string":
+                kinds[name] = "number"
+            elif kind not in ("number", "drop") and kinds[name] != "boolean":
+                kinds[name] = "string"
+        return kinds
 
     # --- predictions ---
 
@@ -268,15 +312,40 @@ class ServedModel:
     def _background_rows(self) -> StandardizedRows:
         return StandardizedRows(self._numbers(self.background))
 
-    def explanation(self, table: Any) -> dict[str, Any]:
-        """Return the explanation of the first row."""
+    def explanation(self, table: Any, options: Any = None) -> dict[str, Any]:
+        """Return the explanation of the first row; ``options`` are those of the counterfactual."""
+        options = {} if options is None else options
+        if not isinstance(options, dict) or not options.keys() <= OPTIONS.keys():
+            raise RequestError(400, f"'counterfactual' must be an object with {[*OPTIONS]}.")
+        for name, value in options.items():
+            if not isinstance(value, OPTIONS[name]) or isinstance(value, bool):
+                kind = {list: "a list", dict: "an object", int: "an integer"}[OPTIONS[name]]
+                raise RequestError(400, f"{name!r} of 'counterfactual' must be {kind}.")
+        if options.get("n_counterfactuals", 1) > _MOST_COUNTERFACTUALS:
+            raise RequestError(400, f"'n_counterfactuals' must be at most {_MOST_COUNTERFACTUALS}.")
         with _errors_of_the_client():
-            found = explain(self.decided, table[:1], background=self.background)
+            row = table[:1]
+            rows = self.model.background(row) if hasattr(self.model, "background") else None
+            found = explain(
+                self.decided,
+                row,
+                background=self.background if rows is None else rows,
+                target_name=self.target,
+                **options,
+            )
         return {
             "text": found.text(),
             "html": ExplanationReport(found).article(),
             **found.to_dict(),
         }
+
+    def warm_up(self) -> None:
+        """Predict one row, so that the first request does not wait for compiled functions."""
+        rows = self.background
+        if rows is None:
+            rows = self.frame({name: [None if self.encoder else 0.0] for name in self.columns})
+        with suppress(Exception):
+            self.predictions(rows_of(rows, np.arange(1)))
 
     def metadata(self) -> dict[str, Any]:
         """Return a description of the model."""
@@ -285,7 +354,9 @@ class ServedModel:
             "name": self.name,
             "model": type(last_step(self.model)).__name__,
             "task": task,
+            "target": self.target,
             "columns": self.columns,
+            "types": self.kinds,
             "classes": None if self.classes is None else plain(self.classes),
             "threshold": None
             if self.rule is None

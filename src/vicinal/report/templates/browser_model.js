@@ -1,4 +1,3 @@
-"use strict";
 /* Fitted models from their arrays. A row is a list of cells in the order of the columns. */
 const vicinal = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -110,7 +109,18 @@ const vicinal = (() => {
     return positive.map((value) => value / sum);
   }
 
-  const kinds = { linear, partition, anchored };
+  /* Boosted trees; their inputs have single precision. */
+  function trees(model, x) {
+    const scores = model.outputs.map(({ start, parts }) => parts.reduce((sum, { left, right, feature, threshold, value }) => {
+      let at = 0;
+      while (left[at] >= 0) at = Math.fround(x[feature[at]]) <= threshold[at] ? left[at] : right[at];
+      return sum + value[at];
+    }, start));
+    if (model.link === "value") return scores;
+    return softmax(scores.length === 1 ? [0, scores[0]] : scores);
+  }
+
+  const kinds = { linear, partition, anchored, trees };
   /* Probabilities of the classes, or a list of one number. */
   const output = (row) => kinds[data.model.kind](data.model, encode(row));
 
@@ -130,9 +140,67 @@ const vicinal = (() => {
     if (!data.classes) return { output: values, interval: [values[0] - data.reach, values[0] + data.reach] };
     return { output: values, labels: data.classes.filter((_, k) => 1 - values[k] <= data.reach) };
   }
+
+  // --- counterfactuals ---
+  const deviation = data.controls.map((control, j) => {
+    if (control.kind !== "number") return 1;
+    const cells = data.rows.map((cells) => cells[j]).filter((cell) => cell !== null).map(Number);
+    const middle = cells.reduce((a, b) => a + b, 0) / (cells.length || 1);
+    return Math.sqrt(cells.reduce((sum, cell) => sum + (cell - middle) ** 2, 0) / (cells.length || 1)) || 1;
+  });
+  /* The other values that a column may take, with their distance. */
+  function candidates(row, j, given) {
+    const { name, kind, is_used, is_whole, categories, ...control } = data.controls[j];
+    if (!is_used || row[j] === null || given.fixed.includes(name)) return [];
+    if (kind === "category") return (given.categories[name] ?? categories).filter((category) => category !== row[j]).map((value) => ({ j, value, cost: 1 }));
+    if (kind !== "number") return [];
+    const [from, to] = given.ranges[name] ?? [null, null];
+    let low = from ?? control.min, high = to ?? control.max;
+    if (given.increase.includes(name)) low = Math.max(low, row[j]);
+    if (given.decrease.includes(name)) high = Math.min(high, row[j]);
+    if (is_whole) [low, high] = [Math.ceil(low), Math.floor(high)];
+    const steps = is_whole ? Math.min(60, high - low) : 60;
+    const values = new Set();
+    for (let k = 0; k <= steps && low <= high; k++) {
+      const value = low + (high - low) * k / (steps || 1);
+      values.add(is_whole ? Math.round(value) : value);
+    }
+    values.delete(row[j]);
+    return [...values].map((value) => ({ j, value, cost: Math.abs(value - row[j]) / deviation[j] }));
+  }
+  /* The cheapest of all changes of one column, and of two of which one is among the most promising. */
+  function counterfactual(row, given, reached, gain) {
+    const changed = (changes) => { const other = [...row]; for (const { j, value } of changes) other[j] = value; return other; };
+    const cost = (changes) => changes.reduce((sum, change) => sum + change.cost, 0);
+    const singles = data.controls.flatMap((_, j) => candidates(row, j, given));
+    const outputs = singles.map((change) => output(changed([change])));
+    const found = singles.filter((_, k) => reached(outputs[k])).sort((a, b) => a.cost - b.cost)[0];
+    const most = found ? found.cost : Infinity;
+    const promising = singles.map((change, k) => ({ change, gain: gain(outputs[k]) - 0.02 * change.cost }))
+      .sort((a, b) => b.gain - a.gain).slice(0, 40).map(({ change }) => change);
+    const pair = promising.flatMap((first) => singles.filter((second) => second.j !== first.j).map((second) => [first, second]))
+      .filter((pair) => cost(pair) < most).sort((a, b) => cost(a) - cost(b)).slice(0, 20000).find((pair) => reached(output(changed(pair))));
+    return pair ? changed(pair) : found ? changed([found]) : null;
+  }
+  /* Several counterfactuals that change different columns. */
+  async function explain(row, given, now) {
+    const own = data.chosen(now), wanted = given.target === undefined ? -1 : data.classes?.indexOf(given.target);
+    const [low, high] = data.classes ? [] : given.target;
+    const reached = (next) => !data.classes ? (low === null || next[0] >= low) && (high === null || next[0] <= high)
+      : wanted < 0 ? data.chosen(next) !== own : data.chosen(next) === wanted;
+    const gain = (next) => !data.classes ? (high === null ? next[0] : -next[0]) : wanted < 0 ? -next[own] : next[wanted];
+    if (reached(now)) return { message: "The prediction is already as wanted.", rows: [] };
+    const rows = [], fixed = [...given.fixed];
+    while (rows.length < given.n_counterfactuals) {
+      const found = counterfactual(row, { ...given, fixed }, reached, gain);
+      if (!found) break;
+      rows.push(found);
+      data.controls.forEach(({ name }, j) => { if (found[j] !== row[j]) fixed.push(name); });
+    }
+    return { message: "No counterfactual was found that changes one or two columns.", rows };
+  }
   return {
-    data, encode, output,
+    data, encode, output, explain, pause: 120, steps: 60,
     outputs: async (rows) => rows.map(output), predict: async (row) => predict(row), nearest: async (row) => nearest(row),
-    effort: { steps: 60, promising: 40, pairs: 20000, pause: 120 },
   };
 })();

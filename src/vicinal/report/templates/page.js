@@ -1,6 +1,4 @@
-"use strict";
 (() => {
-  const root = document.documentElement;
   const explanations = [...document.querySelectorAll(".why")];
   const picks = [...document.querySelectorAll(".pick")];
 
@@ -32,12 +30,6 @@
       event.preventDefault();
       show(point.dataset.row, true);
     }
-  });
-  document.getElementById("theme").addEventListener("click", () => {
-    const dark = root.dataset.theme
-      ? root.dataset.theme === "dark"
-      : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
   });
   if (picks.length) show(picks[0].dataset.row, false);
 
