@@ -52,6 +52,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
     max_fit_time : float, default=None
         Seconds for the whole fit: a model whose projected time does not fit is skipped. ``None``
         sets no limit.
+    max_predict_time : float, default=None
+        Seconds for the prediction of one row of many: base models are dropped until the rest takes
+        no longer, first the one whose gain for its time is the least. The time of each is measured
+        on 100 training rows. ``None`` sets no limit.
     cv : int, default=5
         Folds; tables of fewer than 1,000 rows are split twice.
     n_jobs : int, default=None
@@ -79,6 +83,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         "families": [StrOptions({"default"}), list],
         "preset": [StrOptions({"fast", "default", "best"})],
         "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
+        "max_predict_time": [Interval(Real, 0, None, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -342,6 +347,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         *,
         preset="default",
         max_fit_time=None,
+        max_predict_time=None,
         cv=5,
         class_weight=None,
         n_jobs=None,
@@ -351,6 +357,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self.families = families
         self.preset = preset
         self.max_fit_time = max_fit_time
+        self.max_predict_time = max_predict_time
         self.cv = cv
         self.class_weight = class_weight
         self.n_jobs = n_jobs
@@ -468,6 +475,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         *,
         preset="default",
         max_fit_time=None,
+        max_predict_time=None,
         cv=5,
         n_jobs=None,
         random_state=None,
@@ -476,6 +484,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         self.families = families
         self.preset = preset
         self.max_fit_time = max_fit_time
+        self.max_predict_time = max_predict_time
         self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
