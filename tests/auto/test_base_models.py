@@ -74,29 +74,33 @@ def test_families_not_tried_on_such_a_table_are_named():
         AutoClassifier(["boosting"]).fit(*blobs(40))
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "n_classes", "has_levels", "leaves"),
-    [(599, 2, False, 8), (600, 2, False, 16), (2000, 7, False, 8), (9000, 2, True, 8),
-     (20_000, 2, True, 16), (20_000, 2, False, None)],
-)  # fmt: skip
-def test_trees_are_larger_where_every_class_has_many_rows(n_rows, n_classes, has_levels, leaves):
-    levels = np.arange(4) < (1 if has_levels else 0)
-    shape = TableShape(n_rows, 4, n_classes, True, False, levels, None)
-    spec = next(boosting(shape, {}))
-    (setting,) = spec.grid
-    assert setting.get("max_leaf_nodes") == leaves
-    # Folds of a table just beyond the rows that are slow are not: they have to stop as well.
-    assert setting.get("early_stopping", False) == (n_rows > 10_000 and has_levels)
+@pytest.mark.parametrize("has_categories", [True, False])
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_boosted_trees_are_symmetric_up_to_some_rows(is_classification, has_categories):
+    mask = np.arange(4) < has_categories
+    shape = TableShape(9000, 4, 1 + is_classification, is_classification, False, mask, None)
+    (spec,) = boosting(shape, {})
+    assert spec.name == "boosted symmetric trees"
+    np.testing.assert_array_equal(spec.estimator.categorical_features, mask)
+    names = [spec.name for spec in boosting(replace(shape, n_rows=20_000), {})]
+    assert names == ["gradient boosting", "gradient boosting (target statistics)"][: 1 + mask[0]]
 
 
-def test_boosting_of_noisy_steps_prefers_small_trees_and_a_low_rate():
+@pytest.mark.parametrize(("n_columns", "n_classes"), [(784, 10), (64, 10), (784, 2)])
+def test_wide_tables_of_several_classes_are_not_boosted(n_columns, n_classes):
+    shape = TableShape(6000, n_columns, n_classes, True, False, None, None)
+    (spec,) = boosting(shape, {})
+    assert bool(spec.reason) == (n_columns == 784 and n_classes == 10)
+
+
+def test_boosting_selects_its_rounds_by_the_folds_of_the_search():
     rng = np.random.RandomState(0)
-    X = rng.randn(400, 4)
-    y = (X[:, 0] > 0) + 2.0 * rng.randn(400)
+    X = rng.randn(300, 4)
+    y = (X[:, 0] > 0) + 2.0 * rng.randn(300)
     model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
-    (base,) = [base for base in tried(model) if base.name == "gradient boosting"]
-    assert base.estimator.max_leaf_nodes == base.params["max_leaf_nodes"] == 8
-    assert model.cv_results_["params"].tolist() == [base.params]  # the other ended with a fold
+    (base,) = model.estimators_
+    assert base.params["n_estimators"] == base.estimator.n_iter_ < 100  # mostly noise
+    assert base.estimator.validation_score_ is None  # no second search
 
 
 def _informative_categories(n_rows, n_classes, seed=0):
@@ -111,12 +115,11 @@ def _informative_categories(n_rows, n_classes, seed=0):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_categories_are_boosted_as_codes_and_by_target_statistics(n_classes):
+def test_categories_are_boosted(n_classes):
     X, y = _informative_categories(220, n_classes)
     model = AutoClassifier(["constant", "boosting"], random_state=0).fit(X, y)
     weights = {base.name: base.weight for base in tried(model)}
-    names = ["gradient boosting", "gradient boosting (target statistics)"]
-    assert sum(weights[name] for name in names) > 0.9
+    assert weights["boosted symmetric trees"] > 0.9
     proba = model.predict_proba(X.assign(category="never seen"))
     assert np.isfinite(proba).all()
 
@@ -138,28 +141,13 @@ def test_boosting_is_skipped_for_few_labelled_rows(n_rows, n_specs):
 
 @pytest.mark.parametrize(("n_columns", "share"), [(9, 1.0), (10, 0.3)])
 @pytest.mark.parametrize("is_classification", [True, False])
-@pytest.mark.parametrize("n_rows", [500, 20_000])
-def test_splits_of_many_columns_sample_some(n_columns, share, is_classification, n_rows):
+def test_splits_of_many_columns_sample_some(n_columns, share, is_classification):
     shape = TableShape(
-        n_rows, n_columns, 1 + is_classification, is_classification, False, None, None
+        20_000, n_columns, 1 + is_classification, is_classification, False, None, None
     )
-    (spec,) = boosting(shape, {"random forest neighbours": 0.1})
-    shares = [setting.get("max_features", 1.0) for setting in spec.grid]
-    if is_classification:
-        assert shares == [share]
-    else:  # all columns at the usual pace, or some slowly; many rows are given all
-        assert shares == [1.0, share][: len(shares)]
-        assert len(shares) == (2 if n_rows <= 10_000 else 1)
-
-
-def test_boosting_finds_two_informative_columns_among_many():
-    rng = np.random.RandomState(0)
-    X = rng.randn(600, 30)
-    y = np.sign(X[:, 0]) * np.abs(X[:, 1]) + 0.1 * rng.randn(600)
-    model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
-    (base,) = [base for base in tried(model) if base.name == "gradient boosting"]
-    assert base.estimator.max_features == 1.0
-    assert model.cv_results_["params"].tolist() == [{}]  # the other ended with its first fold
+    (spec,) = boosting(shape, {})
+    # Where few columns matter, regression would lose by it.
+    assert spec.estimator.max_features == (share if is_classification else 1.0)
 
 
 def test_boosting_is_tried_first_under_a_time_limit():

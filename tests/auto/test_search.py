@@ -17,8 +17,9 @@ from tests.auto.tables import blobs, fitted, tried
 from vicinal._base import HeldOut, _clock
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _encodings as auto_encodings
+from vicinal.auto import _fit as auto_fit
 from vicinal.auto import _search as auto_search
-from vicinal.auto._base_models import Spec
+from vicinal.auto._base_models import FAMILIES, Spec, TableShape, default_families
 from vicinal.auto._scorers import ClassScorer, RegressionScorer
 from vicinal.auto._search import (
     Search,
@@ -253,6 +254,89 @@ def test_fits_to_all_rows_are_within_the_time_limit(clock, limit):
     assert clock[0] <= 1.1 * limit
     assert np.isfinite(model.score_)
     assert np.isfinite(model.score_error_)
+
+
+def test_forty_simulated_fits_keep_their_time_limit(clock, monkeypatch):
+    rng = np.random.RandomState(0)
+    folds = np.array_split(np.arange(50), 5)
+    y = rng.normal(size=50)
+    data = TrialData({}, y, None, folds=folds, judged=np.arange(50))
+    scorer = RegressionScorer(y[:, None], np.ones(50), np.ones(1))
+    shape = TableShape(3000, 12, 1, False, False, None, None, is_timed=True)
+    excess = []
+    for _ in range(40):
+        # A machine that is faster or slower than the estimates, by factors that differ by model.
+        machine, limit = np.exp(rng.normal(0.0, 0.7)), rng.uniform(2.0, 60.0)
+        costs = {}
+
+        def spend(spec, n_folds, machine=machine, costs=costs):
+            factor = costs.setdefault(spec.name, machine * np.exp(rng.normal(0.0, 0.3)))
+            clock[0] += factor * max(spec.seconds, 0.05) * n_folds / 6.0
+
+        def predict(search, spec, folds, spend=spend):
+            spend(spec, len(folds) if spec.probe is not None or len(folds) > 1 else 1)
+            rows = np.concatenate(folds)
+            noisy = y[rows] + rng.normal(size=len(rows)) * rng.uniform(0.3, 1.0)
+            return HeldOut([{}], rows, noisy[None, :, None])
+
+        def fit(data, was_sampled, model, trial, candidate, spend=spend):
+            spend(trial.spec, 1)
+            model.predict_time = 0.0
+
+        monkeypatch.setattr(Search, "_predict_folds", predict)
+        monkeypatch.setattr(auto_fit, "_fit_to_all", fit)
+        clock[0] = 0.0
+        search = Search(data, scorer, deadline=auto_search.search_deadline(limit), random_state=0)
+        for family, reason in default_families(shape).items():
+            if not reason:
+                search.run(FAMILIES[family](shape, search.tried), cuts=True)
+        auto_fit._fit_pool(search, data, None)
+        excess.append(clock[0] / limit)
+    assert max(excess) <= 1.1
+    assert np.median(excess) > 0.5  # the time is used
+
+
+@pytest.mark.parametrize(
+    ("limit", "needed", "dropped"),
+    [
+        (1.0, {"good", "slow"}, set()),
+        (0.02, {"good"}, {"slow"}),
+        (0.002, {"quick"}, {"slow", "good"}),
+        (1e-9, set(), {"slow", "good", "quick"}),
+    ],
+)
+def test_models_are_dropped_until_predictions_are_fast_enough(clock, limit, needed, dropped):
+    class Timed(DecisionTreeClassifier):
+        def __init__(self, max_depth=None, splitter="best", seconds=0.0, random_state=0):
+            super().__init__(max_depth=max_depth, splitter=splitter, random_state=random_state)
+            self.seconds = seconds
+
+        def predict_proba(self, X):
+            clock[0] += self.seconds * len(X)
+            return super().predict_proba(X)
+
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1.0, 1.0, size=(1000, 2))
+    y = (X[:, 0] + X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=1000) > 0.0).astype(int)
+    families = [
+        "constant",
+        ("slow", Timed(6, "random", seconds=0.1)),
+        ("good", Timed(6, seconds=0.01)),
+        ("quick", Timed(1, seconds=0.001)),
+    ]
+    model = AutoClassifier(families, max_predict_time=limit, random_state=0).fit(X, y)
+    assert needed <= {base.name for base in model.estimators_}
+    reasons = {base.name: base.reason for base in model.skipped_}
+    assert {name for name, why in reasons.items() if "max_predict_time" in why} == dropped
+    assert sum(base.predict_time for base in model.estimators_) / 1000.0 <= limit
+    assert model.weights_.sum() == pytest.approx(1.0)
+
+
+def test_a_single_model_that_is_too_slow_is_warned_of():
+    X, y = blobs()
+    model = AutoClassifier(["constant"], max_predict_time=1e-12, random_state=0)
+    with pytest.warns(UserWarning, match="max_predict_time=1e-12 is exceeded"):
+        model.fit(X, y)
 
 
 def test_encoding_counts_towards_the_time_limit(monkeypatch, clock):

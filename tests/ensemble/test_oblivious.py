@@ -433,3 +433,51 @@ def test_explanations_add_up(kind):
     total = section.values["baseline"] + sum(row[-1] for row in section.rows)
     assert total == pytest.approx(expected, abs=1e-5)
     assert section.values["score"] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("is_classifier", [True, False])
+def test_held_out_predictions_are_those_of_trees_fitted_without_the_rows(is_classifier):
+    X, y = make_friedman1(n_samples=120, random_state=0)
+    kind, method = ObliviousBoostingRegressor, "predict"
+    if is_classifier:
+        kind, method, y = ObliviousBoostingClassifier, "predict_proba", np.digitize(y, [12.0, 16.0])
+    folds = np.array_split(np.random.RandomState(0).permutation(120), 4)
+    # A search that does not learn faster than the model has the trees of the model.
+    model = kind(60, learning_rate=1.0, depth=3, bootstrap=False, random_state=0)
+    judged = np.arange(0, 120, 2)
+    whole = model.held_out(X, y, folds=folds, rows=judged)
+    (setting,) = whole.candidates
+    assert setting["cv"] is None
+    n_rounds = round(setting["n_estimators"] * 0.75)
+    expected = np.empty((120, whole.predictions.shape[2]))
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(120), fold)
+        own = kind(n_rounds, learning_rate=1.0, depth=3, bootstrap=False, cv=None)
+        predicted = getattr(own.fit(X[rest], y[rest]), method)(X[fold])
+        expected[fold] = predicted.reshape(len(fold), -1)
+    assert_allclose(whole.predictions[0], expected[whole.rows], rtol=1e-5, atol=1e-6)
+    assert_array_equal(np.sort(whole.rows), judged)
+
+
+def test_folds_given_later_change_the_rounds_of_all():
+    X, y = make_friedman1(n_samples=150, noise=1.0, random_state=0)
+    folds = np.array_split(np.random.RandomState(0).permutation(150), 3)
+    model = ObliviousBoostingRegressor(200, random_state=0)
+    first = model.held_out(X, y, folds=folds[:1])
+    assert [setting["depth"] for setting in first.candidates] in ([6, 4], [6], [4])
+    rest = first.more(folds[1:])
+    assert_array_equal(rest.rows, np.concatenate(folds))
+    assert len(rest.candidates) <= len(first.candidates)
+    errors = (rest.predictions[:, :, 0] - y[rest.rows]) ** 2
+    assert errors.mean() < 0.5 * y.var()
+
+
+def test_rows_without_weight_are_held_out_too():
+    X, y = make_friedman1(n_samples=60, random_state=0)
+    weights = np.r_[np.zeros(10), np.ones(50)]
+    folds = np.array_split(np.arange(60), 3)
+    found = ObliviousBoostingRegressor(20, cv=None).held_out(
+        X, y, folds=folds, sample_weight=weights
+    )
+    assert_array_equal(found.rows, np.arange(60))
+    assert np.isfinite(found.predictions).all()

@@ -93,7 +93,8 @@ class HeldOut:
         ``fitted(c)`` returns candidate ``c`` fitted to all rows, at less cost than a fit;
         ``fitted(c, X, y, sample_weight)`` the same for other rows.
     more : callable or None
-        ``more(folds)`` are the predictions of further folds, where work is shared between them.
+        ``more(folds)`` are the predictions of further folds, where work is shared between them;
+        those of the folds before come first if they change.
     """
 
     candidates: list[dict[str, Any]]

@@ -51,6 +51,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
     max_fit_time : float, default=None
         Seconds for the whole fit: a model whose projected time does not fit is skipped. ``None``
         sets no limit.
+    max_predict_time : float, default=None
+        Seconds for the prediction of one row of many: base models are dropped until the rest takes
+        no longer, first the one whose gain for its time is the least. The time of each is measured
+        on 100 training rows. ``None`` sets no limit.
     cv : int, default=5
         Folds; tables of fewer than 1,000 rows are split twice.
     device : {"auto", "cpu"} or str, default="auto"
@@ -83,6 +87,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         "families": [StrOptions({"default"}), list],
         "preset": [StrOptions({"fast", "default", "best"})],
         "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
+        "max_predict_time": [Interval(Real, 0, None, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "device": [str],
         "n_jobs": [Integral, None],
@@ -347,6 +352,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         *,
         preset="default",
         max_fit_time=None,
+        max_predict_time=None,
         cv=5,
         class_weight=None,
         device="auto",
@@ -357,6 +363,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self.families = families
         self.preset = preset
         self.max_fit_time = max_fit_time
+        self.max_predict_time = max_predict_time
         self.cv = cv
         self.class_weight = class_weight
         self.device = device
@@ -474,6 +481,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         *,
         preset="default",
         max_fit_time=None,
+        max_predict_time=None,
         cv=5,
         device="auto",
         n_jobs=None,
@@ -483,6 +491,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         self.families = families
         self.preset = preset
         self.max_fit_time = max_fit_time
+        self.max_predict_time = max_predict_time
         self.cv = cv
         self.device = device
         self.n_jobs = n_jobs

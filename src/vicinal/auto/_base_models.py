@@ -26,6 +26,7 @@ from vicinal._base import saved
 from vicinal._base._compat import target_encoder
 from vicinal._kernels.linear._covariance import normal_score_knots
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
+from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.metric import (
     GradientKernelRegressor,
@@ -41,16 +42,15 @@ _MAX_LINEAR_COLUMNS = 1000
 _MAX_QUADRATIC_FLOPS = 3e9
 # A logistic model of squares and products is tried up to this many rows x terms x classes.
 _MAX_LOGISTIC_SIZE = 3e6
-# Boosting fits a tree per class and round.
-_MAX_BOOSTED_CLASSES = 10
+# Boosting of so many classes, and of wide tables with several, takes too long.
+_MAX_BOOSTED_CLASSES, _WIDE, _MAX_BOOSTED_CELLS = 10, 200, 1e7
 _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
-# Small trees and a slow rate overfit less where rows are few or categories many. With many rows of
-# each class trees are larger; on large tables boosting stops early by held-out rows.
-_SLOW, _MAX_SLOW_ROWS = {"learning_rate": 0.05, "max_leaf_nodes": 8}, 10_000
-_LARGER = {"learning_rate": 0.05, "max_leaf_nodes": 16}
-_FEW_ROWS, _MANY_OF_A_CLASS = 3000, 300
-# Of many columns every split of boosted trees samples some: trees that differ average better. Where
-# few columns matter, regression loses by it (puma32h: three times the error), so folds decide.
+# Symmetric trees have a smaller held-out loss than histogram boosting, which is faster on large
+# tables.
+_MAX_SYMMETRIC_ROWS = 10_000
+# Histogram boosting with categories: a slow rate, stopped early by held-out rows. Of many columns
+# every split of classifiers samples some: trees that differ average better.
+_STOPPED = {"learning_rate": 0.05, "max_leaf_nodes": 16, "max_iter": 500, "early_stopping": True}
 _MANY_COLUMNS, _COLUMN_SHARE = 10, 0.3
 # A second gradient metric is learned where its start is within a factor of the better one, and the
 # first metric has reduced the loss of its start by a share.
@@ -62,7 +62,7 @@ _KERNEL_LEAD = 0.7
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
 # Kernel ridge takes time cubic in the rows; of many, one fit predicts all held-out rows.
-_MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
+_MAX_KERNEL_ROWS, _MAX_TIMED_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000, 800
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
 _FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
@@ -79,6 +79,7 @@ _COORDINATES = {
 _FORESTS = {"extra_forest": "extra trees neighbours", "forest": "random forest neighbours"}
 _KERNEL = "kernel ridge (gradient metric)"
 _BOOSTING, _BOOSTED_STATISTICS = "gradient boosting", "gradient boosting (target statistics)"
+_SYMMETRIC = "boosted symmetric trees"
 _LABEL_FREE = tuple(_COORDINATES)
 _LABEL_FREE_ON_DEVICE = ("standardized", "euclidean")
 
@@ -323,46 +324,41 @@ def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 
 def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield gradient boosting."""
+    """Yield boosted symmetric trees, or histogram boosting of many rows."""
+    n_cells = shape.n_rows * shape.n_columns * shape.n_scores
     if shape.n_rows < _MIN_BOOSTED_ROWS[shape.is_classification]:
         return
-    if shape.is_classification and shape.n_outputs > _MAX_BOOSTED_CLASSES:
+    if shape.n_columns > _WIDE and n_cells > _MAX_BOOSTED_CELLS:
+        yield Spec(_SYMMETRIC, None, reason="so many columns and classes take too long")
         return
-    if shape.is_classification:
-        model: Any = HistGradientBoostingClassifier()
-    elif shape.n_outputs == 1:
-        model = HistGradientBoostingRegressor()
-    else:
+    if shape.n_outputs > (_MAX_BOOSTED_CLASSES if shape.is_classification else 1):
         return
     categorical = shape.categorical
+    spec = partial(Spec, encoding="tree", once=True)
+    if shape.n_rows <= _MAX_SYMMETRIC_ROWS:
+        seconds = 0.2 * shape.thousands * (1.0 + shape.n_columns / 10.0) * (1.0 + shape.n_scores)
+        options: dict[str, Any] = {"categorical_features": categorical, "n_jobs": shape.n_jobs}
+        if shape.is_classification:
+            yield spec(_SYMMETRIC, ObliviousBoostingClassifier(**options), seconds=seconds)
+        else:
+            trees = ObliviousBoostingRegressor(1000, learning_rate=0.1, **options)
+            yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds)
+        return
     has_categories = categorical is not None and bool(categorical.any())
-    grid = _boosting_grid(shape, has_categories)
+    model: Any = HistGradientBoostingRegressor()
+    if shape.is_classification:
+        n_columns = shape.n_columns if categorical is None else len(categorical)
+        sampled = {"max_features": _COLUMN_SHARE} if n_columns >= _MANY_COLUMNS else {}
+        model = HistGradientBoostingClassifier(**sampled, **(_STOPPED if has_categories else {}))
     seconds = (1.0 + 0.45 * shape.n_scores) * (1.0 + 0.1 * shape.thousands)
     seconds *= 1.0 + shape.n_columns / 50.0
-    spec = partial(Spec, encoding="tree", once=True, seconds=seconds)
     native = clone(model).set_params(categorical_features=categorical)
-    yield spec(_BOOSTING, native, grid=grid)
+    yield spec(_BOOSTING, native, seconds=seconds)
     if has_categories:
         # Splits between categories overfit where these are many, target statistics where the target
         # has outliers; an average of both has a smaller error than either.
-        model.set_params(**grid[-1])
-        yield spec(_BOOSTED_STATISTICS, make_pipeline(_statistics(shape), model))
-
-
-def _boosting_grid(shape: TableShape, has_categories: bool) -> list[dict]:
-    """Return the settings of gradient boosting to choose from: tree size, rate and rounds."""
-    n_columns = shape.n_columns if shape.categorical is None else len(shape.categorical)
-    sampled = {"max_features": _COLUMN_SHARE} if n_columns >= _MANY_COLUMNS else {}
-    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_ROWS else 200} | sampled
-    is_small = shape.n_rows <= _MAX_SLOW_ROWS
-    if not shape.is_classification:
-        return [{}, slow] if is_small else [{}]
-    if not is_small:
-        stops = {"max_iter": 500, "early_stopping": True}
-        return [_LARGER | stops | sampled] if has_categories else [sampled]
-    if has_categories or shape.n_rows < _MANY_OF_A_CLASS * shape.n_outputs:
-        return [slow]
-    return [_LARGER | {"max_iter": 200} | sampled]
+        encoded = make_pipeline(_statistics(shape), model)
+        yield spec(_BOOSTED_STATISTICS, encoded, seconds=seconds)
 
 
 def _statistics(shape: TableShape) -> ColumnTransformer:
@@ -428,8 +424,8 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 
 def _max_kernel_rows(shape: TableShape) -> int:
-    """Return how many rows kernel ridge is tried on: without folds it cannot be stopped in time."""
-    return _MAX_KERNEL_FOLDS if shape.is_timed else _MAX_KERNEL_ROWS
+    """Return how many rows kernel ridge is tried on: one fit cannot be stopped in time."""
+    return _MAX_TIMED_KERNEL_ROWS if shape.is_timed else _MAX_KERNEL_ROWS
 
 
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:

@@ -1,6 +1,5 @@
 """How an ensemble is fitted: base models are tried on held-out rows, weighted, and refitted."""
 
-import time
 import warnings
 from collections.abc import Iterator
 from copy import deepcopy
@@ -17,6 +16,7 @@ from vicinal._base import (
     Progress,
     Survey,
     TrainingData,
+    _clock,
     aligned_predictions,
     as_numpy,
     check_magnitude,
@@ -41,6 +41,7 @@ from vicinal.auto._search import (
     Trial,
     TrialData,
     choose_pool,
+    least_useful,
     nested_pool,
     sample_judged,
     sample_table,
@@ -64,6 +65,7 @@ class Settings:
     preset: str
     deadline: float
     is_timed: bool
+    max_predict_time: float | None
     cv: int
     n_jobs: int | None
     on_device: bool
@@ -148,6 +150,7 @@ def resolve(model: Any, on_device: bool) -> Settings:
         model.preset,
         deadline,
         model.max_fit_time is not None,
+        model.max_predict_time,
         model.cv,
         # A device is filled by one model at a time, and cannot record the steps of two.
         1 if on_device else model.n_jobs,
@@ -206,11 +209,9 @@ def fit_ensemble(
         random_state=settings.model_seed,
     )
     _try_all(search, shape, settings)
-    trials = search.judged()
-    least_gains = np.array([search.least_gain(one.spec) for one in trials])
-    everything = np.arange(len(trial.entries))
-    pool = choose_pool(trials, scorer, everything, trial.entries, least_gains)
-    predictions = nested_pool(trials, scorer, trial, least_gains)
+    cv_results = _cv_results(search)
+    base_models, skipped = _fit_pool(search, whole, settings.max_predict_time)
+    predictions = nested_pool(search.judged(), scorer, trial, search.least_gains())
     error, score_error = mean_and_error(
         scorer.errors(predictions),
         scorer.share,
@@ -228,8 +229,7 @@ def fit_ensemble(
         settings.n_jobs,
         groups=judged.groups,
     )
-    base_models, skipped = _base_models(search, pool, whole)
-    results = _cv_results(search), 1.0 - error, score_error, held_out, held_out_rows
+    results = cv_results, 1.0 - error, score_error, held_out, held_out_rows
     return EnsembleFit(encodings, base_models, skipped, *results)
 
 
@@ -321,17 +321,54 @@ def _mean_predictions(predictions: np.ndarray, rows: np.ndarray, n_given: int) -
         return total / count
 
 
-def _base_models(
-    search: Search, pool: Pool, data: TrialData
+def _fit_pool(
+    search: Search, data: TrialData, max_predict_time: float | None
 ) -> tuple[list[BaseModel], list[BaseModel]]:
-    """Fit the models that carry weight; return them, and those skipped with a reason."""
+    """Fit the models that carry weight; return them, and those skipped with a reason.
+
+    Models are dropped until a row is predicted in ``max_predict_time`` seconds: first the one whose
+    gain for each second of predictions is the least.
+    """
+    entries, limit = search.data.entries, np.inf
+    if max_predict_time is not None:
+        limit = 1000.0 * max_predict_time
+    fitted: dict[int, BaseModel] = {}
+    while True:
+        trials, everything = search.judged(), np.arange(len(entries))
+        pool = choose_pool(trials, search.scorer, everything, entries, search.least_gains())
+        used, skipped = _base_models(search, pool, data, fitted)
+        seconds = sum(model.predict_time for model in used)
+        if seconds <= limit:
+            return used, skipped
+        if len(trials) == 1:
+            warnings.warn(
+                f"max_predict_time={max_predict_time:.2g} is exceeded: the base model that is left "
+                f"takes {seconds / 1000.0:.2g} s for a row.",
+                UserWarning,
+                stacklevel=5,
+            )
+            return used, skipped
+        times = np.array(
+            [fitted[id(one)].predict_time if id(one) in fitted else np.nan for one in trials]
+        )
+        slow = least_useful(trials, search.scorer, pool, times)
+        trials[slow].reason = f"a row takes {times[slow]:.2g} ms, too long for max_predict_time"
+
+
+def _base_models(
+    search: Search, pool: Pool, data: TrialData, fitted: dict[int, BaseModel]
+) -> tuple[list[BaseModel], list[BaseModel]]:
+    """Fit the models of a pool that are not yet ``fitted``; return them, and those skipped."""
     position = {id(trial): m for m, trial in enumerate(search.judged())}
     models: list[BaseModel] = []
     fits: list[tuple[BaseModel, Trial, int]] = []
     for trial in search.trials:
-        model = BaseModel(trial.spec.name, reason=trial.reason, encoding=trial.spec.encoding)
+        own = BaseModel(trial.spec.name, encoding=trial.spec.encoding)
+        model = fitted.get(id(trial), own)
+        model.weight, model.reason = 0.0, trial.reason
         models.append(model)
         if trial.reason:
+            model.estimator = None
             continue
         m = position[id(trial)]
         c = pool.candidates[m]
@@ -339,14 +376,15 @@ def _base_models(
         model.params = trial.candidates[c]
         model.trial_time = trial.seconds
         model.weight, model.slope = float(pool.weights[m]), float(pool.slopes[m])
-        if model.weight > 0.0:
-            fits.append((model, trial, c))
-        else:
+        if model.weight == 0.0:
             model.reason = "it would not improve the ensemble"
+        elif model.estimator is None:
+            fits.append((model, trial, c))
+            fitted[id(trial)] = model
     was_sampled = len(search.data) < len(data)
     thread_map(lambda fit: _fit_to_all(data, was_sampled, *fit), fits, search.n_jobs)
-    fitted = sorted((model for model, _, _ in fits), key=lambda model: -model.weight)
-    return fitted, [model for model in models if model.weight == 0.0]
+    used = sorted((model for model in models if model.weight > 0.0), key=lambda one: -one.weight)
+    return used, [model for model in models if model.weight == 0.0]
 
 
 def _fit_to_all(
@@ -356,19 +394,20 @@ def _fit_to_all(
     X, y, weight = data.X[model.encoding], data.labels, data.sample_weight
     # Models are fitted at the same time, and threads of a library would only queue.
     with threadpool_controller().limit(limits=1, user_api="openmp"):
-        start = time.perf_counter()
+        start = _clock.now()
         if trial.fitted is not None:
             # The rows that it was tried on are all rows, or some of them.
             model.estimator = trial.fitted(candidate, *((X, y, weight) if was_sampled else ()))
         else:
             estimator = clone(trial.spec.estimator).set_params(**trial.candidates[candidate])
             model.estimator = fit_weighted(estimator, X, y, weight)
-        model.fit_time = time.perf_counter() - start
+        model.fit_time = _clock.now() - start
     model.n_rows = len(data)
-    start = time.perf_counter()
     some = X[:_TIMED_ROWS]
+    model.predict(some[:1], data.classes)  # compiles
+    start = _clock.now()
     model.predict(some, data.classes)
-    model.predict_time = (time.perf_counter() - start) * 1000.0 / len(some)
+    model.predict_time = (_clock.now() - start) * 1000.0 / len(some)
 
 
 def _cv_results(search: Search) -> dict[str, np.ndarray]:

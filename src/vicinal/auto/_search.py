@@ -228,7 +228,7 @@ class Search:
             return Trial(spec, reason=spec.reason)
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
         start = _clock.now()
-        if self.judged() and start + self._reserved() > self._deadline:
+        if self.judged() and start + self._reserved() + self._first_seconds(spec) > self._deadline:
             return Trial(spec, reason="no time was left")
         if self.data.is_weighted and not takes_weights(spec.estimator):
             return Trial(spec, reason=f"{last_step(spec.estimator)!r} takes no sample_weight")
@@ -248,6 +248,16 @@ class Search:
         fit_seconds = seconds / n_fits * self.data.growth * (_LEARNED if is_learned else 1.0)
         times = seconds, fit_seconds
         return Trial(spec, found.candidates, found.predictions, losses, *times, fitted=found.fitted)
+
+    def _first_seconds(self, spec: Spec) -> float:
+        """Return the expected time until a trial can be stopped, at the pace of those before."""
+        if not np.isfinite(self._deadline):
+            return 0.0
+        known = [trial for trial in self.judged() if trial.spec.seconds >= _CHEAP]
+        taken = sum(trial.seconds + trial.fit_seconds for trial in known)
+        pace = taken / sum(trial.spec.seconds for trial in known) if known else 1.0
+        n_folds = len(self.data.first_folds)
+        return pace * spec.seconds / (1.0 if spec.whole and spec.probe is None else n_folds + 1.0)
 
     def _reserved(self) -> float:
         """Return the time that the fits to all rows will take."""
@@ -331,6 +341,10 @@ class Search:
         """Return the price of the time of a model: the gain that it must bring."""
         return self.price * spec.seconds / max(1.0, len(self.data) / 1000.0)
 
+    def least_gains(self) -> np.ndarray:
+        """Return the price of the time of every model that was judged."""
+        return np.array([self.least_gain(trial.spec) for trial in self.judged()])
+
     def _better_settings(self, first: HeldOut, spec: Spec) -> tuple[HeldOut, Spec]:
         """Drop the settings of a grid that are clearly behind after the first fold."""
         if len(spec.grid) == 1:
@@ -370,6 +384,8 @@ def expected_gain(
 
 def _joined(first: HeldOut, rest: HeldOut) -> HeldOut:
     """Join the predictions of several folds for the candidates that all of them have."""
+    if len(rest.rows) and len(first.rows) and rest.rows[0] == first.rows[0]:
+        return rest  # of the first fold, too
     n = min(len(first.candidates), len(rest.candidates))
     return HeldOut(
         rest.candidates[:n],
@@ -519,18 +535,37 @@ def _without_superfluous(
         kept = np.flatnonzero(weights)
         if len(kept) == 1:
             return weights
-        before = scorer.pool_loss(stack, weights)
         scale = scorer.share @ scorer.row_losses(np.tensordot(weights, stack, 1))
-        fewer = []
-        for m in kept:
-            others = kept[kept != m]
-            found = np.zeros(len(stack))
-            found[others] = scorer.weights(stack[others])
-            fewer.append((scorer.pool_loss(stack, found) - before - least_gains[m] * scale, found))
-        excess, found = min(fewer, key=lambda pair: pair[0])
-        if excess >= 0.0:
+        increases, fewer = _removals(scorer, stack, weights)
+        excess = increases - scale * least_gains[kept]
+        if excess.min() >= 0.0:
             return weights
-        weights = found
+        weights = fewer[excess.argmin()]
+
+
+def _removals(
+    scorer: Scorer, stack: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the increase of the loss without each model of the pool, and the weights then."""
+    kept = np.flatnonzero(weights)
+    fewer = np.zeros((len(kept), len(stack)))
+    for own, m in zip(fewer, kept, strict=True):
+        others = kept[kept != m]
+        own[others] = scorer.weights(stack[others])
+    losses = np.array([scorer.pool_loss(stack, own) for own in fewer])
+    return losses - scorer.pool_loss(stack, weights), fewer
+
+
+def least_useful(trials: list[Trial], scorer: Scorer, pool: Pool, seconds: np.ndarray) -> int:
+    """Return the model of a pool that reduces the loss least for each second it takes."""
+    kept = np.flatnonzero(pool.weights)
+    if len(kept) == 1:
+        return int(kept[0])
+    stack = np.stack(
+        [scorer.calibrated(trials[m].predictions[pool.candidates[m]], pool.slopes[m]) for m in kept]
+    )
+    increases, _ = _removals(scorer, stack, pool.weights[kept])
+    return int(kept[(increases / np.maximum(seconds[kept], 1e-12)).argmin()])
 
 
 def _constant(trials: list[Trial]) -> int | None:

@@ -1,27 +1,29 @@
 """Boosted symmetric trees, with categorical columns and missing values."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    HeldOut,
     TrainingData,
     atomic_fit,
     documented,
     draw_seeds,
+    fold_entries,
+    held_out_by_folds,
     is_frame,
     predicted_labels,
     query_rows,
     row_blocks,
     saved,
     store_parameters,
-    thread_map,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -34,23 +36,12 @@ from vicinal._base._explanation import (
 )
 from vicinal._base._tables import column_names, column_values, is_missing
 from vicinal._kernels.ensemble import _oblivious as kernels
-from vicinal._kernels.ensemble._boosting import weighted_quantile
+from vicinal.ensemble._oblivious_rounds import NEWTON_STEPS, Boosting, Path, Settings, select_rounds
 
 # Depths that "auto" chooses from.
 _DEPTHS = (4, 6)
-# Bins of equal width of a target statistic, random orders of the rows, rows a prior counts for.
-_CATEGORY_BINS, _PERMUTATIONS, _PRIOR = 16, 4, 1.0
-# The search for rounds and depth learns faster by this factor, and takes fewer rounds.
-_SPEED = 2
-# Rounds between two looks at the held-out rows.
-_STEP = 10
-# Newton steps of the leaf values; the first step of the squared error is exact.
-_NEWTON_STEPS = {
-    kernels.SQUARED: 1,
-    kernels.LOGISTIC: 5,
-    kernels.MULTINOMIAL: 1,
-    kernels.QUANTILE: 1,
-}
+# Depths whose loss on the first fold exceeds the least by this factor are not tried on others.
+_NEAR = 1.03
 # Rows whose codes stay in the cache while all trees are added.
 _BLOCK = 1024
 
@@ -111,229 +102,6 @@ def _coded_frame(X: Any, mask: np.ndarray, categories: list) -> Any:
 def _seen_categories(X: Any, j: int) -> list:
     seen = {value for value in column_values(X, j) if not is_missing(value)}
     return sorted(seen, key=lambda value: (type(value).__name__, value))
-
-
-# --- codes of columns ---
-
-
-@saved(edges="*", tables="* *")
-@dataclass(frozen=True)
-class _ColumnCodes:
-    """How columns become codes: edges of numeric ones, a code per category of the others.
-
-    Attributes
-    ----------
-    numeric, categorical : ndarray of int
-        Columns of each kind.
-    edges : list of ndarray
-        Edges of the bins of each numeric column.
-    tables : list of ndarray of uint8 of shape (n_targets, n_categories + 1)
-        Codes of the statistics of each category; last those of a missing or unknown one.
-    sources : ndarray of int
-        Column that each row of codes is made from.
-    """
-
-    numeric: np.ndarray
-    categorical: np.ndarray
-    edges: list
-    tables: list
-    sources: np.ndarray
-
-    def numeric_codes(self, X: np.ndarray) -> np.ndarray:
-        """Return the codes of the numeric columns."""
-        codes = np.empty((len(self.numeric), len(X)), dtype=np.uint8)
-        values = np.ascontiguousarray(X[:, self.numeric], dtype=np.float64)
-        starts = np.cumsum([0, *map(len, self.edges)])
-        kernels.bin_columns(values, np.concatenate([*self.edges, []]), starts, codes)
-        return codes
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Return the codes of query rows, (n_columns_of_codes, n_samples)."""
-        parts = [self.numeric_codes(X)]
-        for j, table in zip(self.categorical, self.tables, strict=True):
-            missing = table.shape[1] - 1
-            parts.append(table[:, np.where(np.isnan(X[:, j]), missing, X[:, j]).astype(np.int64)])
-        return np.concatenate(parts)
-
-
-class _TrainingCodes:
-    """Codes of the training rows, with ordered target statistics of the categorical columns."""
-
-    def __init__(self, data: TrainingData, settings: "_Settings", targets, rng) -> None:
-        X, weights, mask = data.X, data.weights, settings.is_categorical
-        numeric, categorical = np.flatnonzero(~mask), np.flatnonzero(mask)
-        edges = [kernels.quantile_edges(X[:, j], weights, settings.max_bins) for j in numeric]
-        orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
-        prior = np.average(targets, axis=0, weights=weights)
-        n_codes = [len(bins) + 2 for bins in edges]
-        tables: list[np.ndarray] = []
-        ordered: list[list[np.ndarray]] = [[] for _ in orders]
-        for j, size in zip(categorical, settings.n_categories, strict=True):
-            category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
-            sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
-            mass = np.bincount(category, weights, size + 1)
-            final = (sums + _PRIOR * prior[:, None]) / (mass + _PRIOR)
-            final[:, mass == 0.0] = final[:, -1:]  # unknown to these rows
-            rows = category, targets, weights
-            moving = [
-                kernels.ordered_statistics(*rows, order, size + 1, prior, _PRIOR)
-                for order in orders
-            ]
-            table = np.empty(final.shape, dtype=np.uint8)
-            for t, row in enumerate(final):
-                pooled = np.concatenate([part[:, t] for part in moving])
-                bins = np.linspace(pooled.min(), pooled.max(), _CATEGORY_BINS + 1)[1:-1]
-                table[t] = np.searchsorted(bins, row) + 1
-                n_codes.append(len(bins) + 2)
-                for codes, part in zip(ordered, moving, strict=True):
-                    codes.append(np.searchsorted(bins, part[:, t]) + 1)
-            tables.append(table)
-        sources = np.r_[numeric, np.repeat(categorical, targets.shape[1])]
-        self.columns = _ColumnCodes(numeric, categorical, edges, tables, sources)
-        self.n_codes = np.array(n_codes, dtype=np.int64)
-        self.ordered = [np.array(part, dtype=np.uint8) for part in ordered]
-        self.codes = self.columns(X)
-
-    def shuffled(self, rng) -> np.ndarray:
-        """Return the codes with the statistics of one of the random orders."""
-        if self.ordered:
-            self.codes[len(self.columns.numeric) :] = self.ordered[rng.randint(len(self.ordered))]
-        return self.codes
-
-
-# --- rounds ---
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """What the parameters mean for these rows."""
-
-    loss: int
-    level: float
-    n_scores: int
-    depth: int
-    learning_rate: float
-    l2: float
-    max_bins: int
-    max_features: float
-    bootstrap: bool
-    n_newton_steps: int
-    is_categorical: np.ndarray
-    n_categories: tuple[int, ...]
-
-
-class _Boosting:
-    """Trees and scores while the rounds go on; with held-out rows, their loss after each round."""
-
-    def __init__(
-        self, data: TrainingData, held: TrainingData | None, settings: _Settings, seed: int
-    ) -> None:
-        self.settings, self.rng = settings, np.random.RandomState(seed)
-        self.y, self.weights = data.y.astype(np.float64), data.weights
-        targets = self.y[:, None]
-        if settings.loss == kernels.MULTINOMIAL:
-            targets = np.eye(settings.n_scores)[data.y]
-        self.codes = _TrainingCodes(data, settings, targets, self.rng)
-        self.intercept = self._best_constant(targets)
-        self.score = np.tile(self.intercept, (len(data), 1))
-        self.splits: list[tuple] = []
-        self.values: list[np.ndarray] = []
-        self.losses: list[float] = []
-        self.held: Any = held
-        if held is not None:
-            self.held_codes = self.codes.columns(held.X)
-            self.held_y = held.y.astype(np.float64)
-            self.held_score = np.tile(self.intercept, (len(held), 1))
-
-    def _best_constant(self, targets: np.ndarray) -> np.ndarray:
-        if self.settings.loss == kernels.QUANTILE:
-            return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
-        mean = np.average(targets, axis=0, weights=self.weights)
-        if self.settings.loss == kernels.SQUARED:
-            return mean
-        # A fold may lack a class: half a row of it is added.
-        least = 0.5 / (1.0 + self.weights.sum())
-        mean = np.clip(mean, least, 1.0 - least)
-        if self.settings.loss == kernels.LOGISTIC:
-            return np.log(mean / (1.0 - mean))
-        return np.log(mean) - np.log(mean).mean()
-
-    def advance(self, n_rounds: int) -> "_Boosting":
-        """Fit further rounds."""
-        s = self.settings
-        gradient, curvature = np.empty(self.score.shape), np.empty(self.score.shape)
-        leaf = np.empty(len(self.y), dtype=np.uint8)
-        for _ in range(n_rounds):
-            codes = self.codes.shuffled(self.rng)
-            kernels.derivatives(s.loss, s.level, self.y, self.score, gradient, curvature)
-            weights = self.weights
-            if s.bootstrap:  # Bayesian bootstrap
-                weights = weights * self.rng.standard_exponential(len(weights))
-            stats = np.column_stack([gradient * weights[:, None], weights * curvature.mean(axis=1)])
-            columns = np.arange(len(codes))
-            if s.max_features < 1.0:
-                size = int(np.ceil(s.max_features * len(codes)))
-                columns = np.sort(self.rng.permutation(len(codes))[:size])
-            split = (
-                np.empty(s.depth, dtype=np.int32),
-                np.empty(s.depth, dtype=np.uint8),
-                np.empty(s.depth),
-            )
-            kernels.grow_tree(codes, self.codes.n_codes, columns, stats, s.l2, *split, leaf)
-            rows = self.y, self.score, self.weights, leaf
-            values = s.learning_rate * kernels.leaf_values(
-                s.loss, s.level, *rows, 2**s.depth, s.l2, s.n_newton_steps
-            )
-            self.splits.append(split)
-            self.values.append(values)
-            kernels.add_values(values, leaf, self.score)
-            if self.held is not None:
-                self._follow_held_out(split, values)
-        return self
-
-    def _follow_held_out(self, split, values) -> None:
-        leaf = np.empty(len(self.held_y), dtype=np.uint8)
-        kernels.leaf_codes(self.held_codes, *split[:2], leaf)
-        kernels.add_values(values, leaf, self.held_score)
-        s, weights = self.settings, self.held.weights
-        rows = self.held_y, self.held_score, weights
-        self.losses.append(weights.sum() * kernels.mean_loss(s.loss, s.level, *rows))
-
-
-def _folds(data: TrainingData, n_folds: int, rng) -> list[np.ndarray]:
-    """Return the held-out rows of each fold, in proportion to the classes."""
-    keys = data.y if data.classes is not None else np.zeros(len(data))
-    order = np.lexsort((rng.permutation(len(data)), keys))
-    return [np.sort(order[k::n_folds]) for k in range(n_folds)]
-
-
-def _selected(model: Any, data: TrainingData, candidates: list[_Settings], rng) -> tuple:
-    """Return the settings and the number of rounds of least held-out loss, and the losses.
-
-    The best number of rounds grows in proportion to the number of rows and to the inverse of the
-    learning rate. The search takes ``_SPEED`` times the rate, so that a round of it stands for as
-    many, and the fit to all rows takes more rounds than the folds by the ratio of rows.
-    """
-    parts = [(data.outside(fold), data.take(fold)) for fold in _folds(data, model.cv, rng)]
-    seeds = draw_seeds(rng, len(parts))
-    speed = min(_SPEED, 1.0 / model.learning_rate)
-    most = int(np.ceil(model.n_estimators / speed))
-    best: Any = None
-    for settings in candidates:
-        faster = replace(settings, learning_rate=speed * settings.learning_rate)
-        tasks = [(*part, faster, seed) for part, seed in zip(parts, seeds, strict=True)]
-        fits = thread_map(lambda task: _Boosting(*task), tasks, model.n_jobs)
-        losses = np.empty(0)
-        while len(losses) < most:
-            step = min(_STEP, most - len(losses))
-            thread_map(lambda fit, step=step: fit.advance(step), fits, model.n_jobs)
-            losses = np.sum([fit.losses for fit in fits], axis=0) / data.weights.sum()
-            if speed * (len(losses) - 1 - losses.argmin()) >= model.n_iter_no_change:
-                break
-        if best is None or losses.min() < best[0]:
-            rounds = speed * (losses.argmin() + 1) * model.cv / (model.cv - 1)
-            best = losses.min(), settings, min(model.n_estimators, round(rounds)), losses
-    return best[1:]
 
 
 @documented
@@ -446,29 +214,99 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         data = training_data(self, X, y, sample_weight, task=task, ensure_all_finite="allow-nan")
         return replace(data, X=self._learn_categories(data.X, seen))
 
-    def _fit(self, data: TrainingData, loss: int, n_scores: int = 1, level: float = 0.5):
-        depths = _DEPTHS[::-1] if self.depth == "auto" else (self.depth,)
-        first = _Settings(
-            loss=loss,
-            level=level,
-            n_scores=n_scores,
-            depth=depths[0],
-            learning_rate=float(self.learning_rate),
-            l2=float(self.l2_regularization),
-            max_bins=self.max_bins,
-            max_features=self.max_features,
-            bootstrap=self.bootstrap,
-            n_newton_steps=_NEWTON_STEPS[loss],
-            is_categorical=self.is_categorical_,
-            n_categories=tuple(map(len, self.categories_)),
-        )
+    def _settings(self, loss: int, n_scores: int = 1, level: float = 0.5) -> list[Settings]:
+        """Return the settings to select from, one for each depth."""
+        return [
+            Settings(
+                loss=loss,
+                level=level,
+                n_scores=n_scores,
+                depth=depth,
+                learning_rate=float(self.learning_rate),
+                l2=float(self.l2_regularization),
+                max_bins=self.max_bins,
+                max_features=self.max_features,
+                bootstrap=self.bootstrap,
+                n_newton_steps=NEWTON_STEPS[loss],
+                is_categorical=self.is_categorical_,
+                n_categories=tuple(map(len, self.categories_)),
+            )
+            for depth in (_DEPTHS[::-1] if self.depth == "auto" else (self.depth,))
+        ]
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Select the number of rounds and the depth, and fit the trees.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Training rows; NaN is a missing value.
+        """
+        data, candidates = self._prepare(X, y, sample_weight)
         rng = check_random_state(self.random_state)
-        settings, n_rounds, self.validation_score_ = first, self.n_estimators, None
+        settings, n_rounds, self.validation_score_ = candidates[0], self.n_estimators, None
         if self.cv is not None and len(data) >= 2 * self.cv:
-            candidates = [replace(first, depth=depth) for depth in depths]
-            settings, n_rounds, self.validation_score_ = _selected(self, data, candidates, rng)
-        boosting = _Boosting(data, None, settings, draw_seeds(rng, 1)[0])
+            path = select_rounds(self, data, candidates, rng)
+            settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
+        boosting = Boosting(data, None, settings, draw_seeds(rng, 1)[0])
         return self._store(data, boosting.advance(n_rounds))
+
+    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
+        """Return predictions for each fold by trees that were fitted to the other folds.
+
+        The folds select the number of rounds and the depth as in ``fit``, so that no further search
+        is needed. Depths whose loss on the folds given first is clearly larger are dropped.
+
+        Parameters
+        ----------
+        X, y
+            As in ``fit``.
+        folds : sequence of ndarray of int
+            Rows of each fold.
+        rows : ndarray of int, default=None
+            Rows to predict; all by default.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+        groups : array-like of shape (n_samples,), default=None
+            Ignored: the folds keep groups together.
+
+        Returns
+        -------
+        HeldOut
+            A candidate for each depth and its predictions; those of further folds (``more``)
+            include the folds before.
+        """
+        model = clone(self)
+        data, candidates = model._prepare(X, y, sample_weight)
+        if len(data) < len(y):  # rows of weight zero are predicted, too
+            own = {"sample_weight": sample_weight, "rows": rows}
+            method = "predict_proba" if hasattr(self, "predict_proba") else "predict"
+            return held_out_by_folds(self, X, y, folds, method=method, **own)
+        rng = check_random_state(self.random_state)
+        paths = [Path(self, data, settings) for settings in candidates]
+
+        def predict(folds) -> HeldOut:
+            seeds = draw_seeds(rng, len(folds))
+            least = min(path.add(folds, seeds).losses.min() for path in paths)
+            paths[:] = [path for path in paths if path.losses.min() <= _NEAR * least]
+            entries = fold_entries(paths[0].folds, rows)
+            predictions = [
+                np.concatenate(
+                    [
+                        model._outputs(score[np.isin(fold, own)])
+                        for score, fold, own in zip(path.scores(), path.folds, entries, strict=True)
+                    ]
+                )
+                for path in paths
+            ]
+            settings = [
+                {"depth": path.settings.depth, "n_estimators": path.n_rounds, "cv": None}
+                for path in paths
+            ]
+            return HeldOut(settings, np.concatenate(entries), np.stack(predictions), more=predict)
+
+        return predict(folds)
 
     def _read_frame(self, X):
         """Return a frame with codes for categories, and the categories; arrays as they are."""
@@ -496,7 +334,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             self.categories_.append(found)
         return X
 
-    def _store(self, data: TrainingData, boosting: _Boosting):
+    def _store(self, data: TrainingData, boosting: Boosting):
         self.n_iter_, self.depth_ = len(boosting.values), boosting.settings.depth
         self.intercept_, self._columns = boosting.intercept, boosting.codes.columns
         columns, codes, gains = zip(*boosting.splits, strict=True)
@@ -666,20 +504,12 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
     ):
         store_parameters(self, locals())
 
-    @atomic_fit
-    def fit(self, X, y, sample_weight=None):
-        """Select the number of rounds and the depth, and fit the trees.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Training rows; NaN is a missing value.
-        """
+    def _prepare(self, X, y, sample_weight):
         data = self._read(X, y, sample_weight, "classification")
         self.classes_ = data.classes
         if len(data.classes) == 2:
-            return self._fit(data, kernels.LOGISTIC)
-        return self._fit(data, kernels.MULTINOMIAL, len(data.classes))
+            return data, self._settings(kernels.LOGISTIC)
+        return data, self._settings(kernels.MULTINOMIAL, len(data.classes))
 
     def decision_function(self, X):
         """Raw scores: log-odds for two classes, one column per class for more."""
@@ -689,10 +519,13 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
     def predict_proba(self, X):
         """Probabilities of the classes."""
         score, dtype = self._raw_scores(X)
+        return self._outputs(score).astype(dtype, copy=False)
+
+    def _outputs(self, score):
         if score.shape[1] > 1:
-            return softmax(score, axis=1).astype(dtype, copy=False)
+            return softmax(score, axis=1)
         second = expit(score[:, 0])
-        return np.column_stack([1.0 - second, second]).astype(dtype, copy=False)
+        return np.column_stack([1.0 - second, second])
 
     def predict(self, X):
         """Predict the most probable class."""
@@ -762,18 +595,14 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
     ):
         store_parameters(self, locals())
 
-    @atomic_fit
-    def fit(self, X, y, sample_weight=None):
-        """Select the number of rounds and the depth, and fit the trees.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Training rows; NaN is a missing value.
-        """
+    def _prepare(self, X, y, sample_weight):
         loss = kernels.SQUARED if self.loss == "squared_error" else kernels.QUANTILE
         level = 0.5 if self.loss == "absolute_error" else self.quantile
-        return self._fit(self._read(X, y, sample_weight, "regression"), loss, level=level)
+        data = self._read(X, y, sample_weight, "regression")
+        return data, self._settings(loss, level=level)
+
+    def _outputs(self, score):
+        return score
 
     def predict(self, X):
         """Predict the target."""

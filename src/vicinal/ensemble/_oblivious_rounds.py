@@ -1,0 +1,291 @@
+"""Rounds of boosted symmetric trees: codes of columns, trees, and rounds by held-out rows."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._base import TrainingData, draw_seeds, saved, thread_map
+from vicinal._kernels.ensemble import _oblivious as kernels
+from vicinal._kernels.ensemble._boosting import weighted_quantile
+
+# Bins of equal width of a target statistic, random orders of the rows, rows a prior counts for.
+_CATEGORY_BINS, _PERMUTATIONS, _PRIOR = 16, 4, 1.0
+# The search for rounds and depth learns faster by this factor, and takes fewer rounds.
+_SPEED = 2
+# Rounds between two looks at the held-out rows.
+_STEP = 10
+# Newton steps of the leaf values; the first step of the squared error is exact.
+NEWTON_STEPS = {
+    kernels.SQUARED: 1,
+    kernels.LOGISTIC: 5,
+    kernels.MULTINOMIAL: 1,
+    kernels.QUANTILE: 1,
+}
+
+
+# --- codes of columns ---
+
+
+@saved(edges="*", tables="* *")
+@dataclass(frozen=True)
+class ColumnCodes:
+    """How columns become codes: edges of numeric ones, a code per category of the others.
+
+    Attributes
+    ----------
+    numeric, categorical : ndarray of int
+        Columns of each kind.
+    edges : list of ndarray
+        Edges of the bins of each numeric column.
+    tables : list of ndarray of uint8 of shape (n_targets, n_categories + 1)
+        Codes of the statistics of each category; last those of a missing or unknown one.
+    sources : ndarray of int
+        Column that each row of codes is made from.
+    """
+
+    numeric: np.ndarray
+    categorical: np.ndarray
+    edges: list
+    tables: list
+    sources: np.ndarray
+
+    def numeric_codes(self, X: np.ndarray) -> np.ndarray:
+        """Return the codes of the numeric columns."""
+        codes = np.empty((len(self.numeric), len(X)), dtype=np.uint8)
+        values = np.ascontiguousarray(X[:, self.numeric], dtype=np.float64)
+        starts = np.cumsum([0, *map(len, self.edges)])
+        kernels.bin_columns(values, np.concatenate([*self.edges, []]), starts, codes)
+        return codes
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the codes of query rows, (n_columns_of_codes, n_samples)."""
+        parts = [self.numeric_codes(X)]
+        for j, table in zip(self.categorical, self.tables, strict=True):
+            missing = table.shape[1] - 1
+            parts.append(table[:, np.where(np.isnan(X[:, j]), missing, X[:, j]).astype(np.int64)])
+        return np.concatenate(parts)
+
+
+class _TrainingCodes:
+    """Codes of the training rows, with ordered target statistics of the categorical columns."""
+
+    def __init__(self, data: TrainingData, settings: "Settings", targets, rng) -> None:
+        X, weights, mask = data.X, data.weights, settings.is_categorical
+        numeric, categorical = np.flatnonzero(~mask), np.flatnonzero(mask)
+        edges = [kernels.quantile_edges(X[:, j], weights, settings.max_bins) for j in numeric]
+        orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
+        prior = np.average(targets, axis=0, weights=weights)
+        n_codes = [len(bins) + 2 for bins in edges]
+        tables: list[np.ndarray] = []
+        ordered: list[list[np.ndarray]] = [[] for _ in orders]
+        for j, size in zip(categorical, settings.n_categories, strict=True):
+            category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
+            sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
+            mass = np.bincount(category, weights, size + 1)
+            final = (sums + _PRIOR * prior[:, None]) / (mass + _PRIOR)
+            final[:, mass == 0.0] = final[:, -1:]  # unknown to these rows
+            rows = category, targets, weights
+            moving = [
+                kernels.ordered_statistics(*rows, order, size + 1, prior, _PRIOR)
+                for order in orders
+            ]
+            table = np.empty(final.shape, dtype=np.uint8)
+            for t, row in enumerate(final):
+                pooled = np.concatenate([part[:, t] for part in moving])
+                bins = np.linspace(pooled.min(), pooled.max(), _CATEGORY_BINS + 1)[1:-1]
+                table[t] = np.searchsorted(bins, row) + 1
+                n_codes.append(len(bins) + 2)
+                for codes, part in zip(ordered, moving, strict=True):
+                    codes.append(np.searchsorted(bins, part[:, t]) + 1)
+            tables.append(table)
+        sources = np.r_[numeric, np.repeat(categorical, targets.shape[1])]
+        self.columns = ColumnCodes(numeric, categorical, edges, tables, sources)
+        self.n_codes = np.array(n_codes, dtype=np.int64)
+        self.ordered = [np.array(part, dtype=np.uint8) for part in ordered]
+        self.codes = self.columns(X)
+
+    def shuffled(self, rng) -> np.ndarray:
+        """Return the codes with the statistics of one of the random orders."""
+        if self.ordered:
+            self.codes[len(self.columns.numeric) :] = self.ordered[rng.randint(len(self.ordered))]
+        return self.codes
+
+
+# --- rounds ---
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the parameters mean for these rows."""
+
+    loss: int
+    level: float
+    n_scores: int
+    depth: int
+    learning_rate: float
+    l2: float
+    max_bins: int
+    max_features: float
+    bootstrap: bool
+    n_newton_steps: int
+    is_categorical: np.ndarray
+    n_categories: tuple[int, ...]
+
+
+class Boosting:
+    """Trees and scores while the rounds go on; with held-out rows, their loss after each round."""
+
+    def __init__(
+        self, data: TrainingData, held: TrainingData | None, settings: Settings, seed: int
+    ) -> None:
+        self.settings, self.rng = settings, np.random.RandomState(seed)
+        self.y, self.weights = data.y.astype(np.float64), data.weights
+        targets = self.y[:, None]
+        if settings.loss == kernels.MULTINOMIAL:
+            targets = np.eye(settings.n_scores)[data.y]
+        self.codes = _TrainingCodes(data, settings, targets, self.rng)
+        self.intercept = self._best_constant(targets)
+        self.score = np.tile(self.intercept, (len(data), 1))
+        self.splits: list[tuple] = []
+        self.values: list[np.ndarray] = []
+        self.losses: list[float] = []
+        self.held: Any = held
+        if held is not None:
+            self.held_codes = self.codes.columns(held.X)
+            self.held_y = held.y.astype(np.float64)
+            self.held_score = np.tile(self.intercept, (len(held), 1))
+
+    def _best_constant(self, targets: np.ndarray) -> np.ndarray:
+        if self.settings.loss == kernels.QUANTILE:
+            return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
+        mean = np.average(targets, axis=0, weights=self.weights)
+        if self.settings.loss == kernels.SQUARED:
+            return mean
+        # A fold may lack a class: half a row of it is added.
+        least = 0.5 / (1.0 + self.weights.sum())
+        mean = np.clip(mean, least, 1.0 - least)
+        if self.settings.loss == kernels.LOGISTIC:
+            return np.log(mean / (1.0 - mean))
+        return np.log(mean) - np.log(mean).mean()
+
+    def advance(self, n_rounds: int) -> "Boosting":
+        """Fit further rounds."""
+        s = self.settings
+        gradient, curvature = np.empty(self.score.shape), np.empty(self.score.shape)
+        leaf = np.empty(len(self.y), dtype=np.uint8)
+        for _ in range(n_rounds):
+            codes = self.codes.shuffled(self.rng)
+            kernels.derivatives(s.loss, s.level, self.y, self.score, gradient, curvature)
+            weights = self.weights
+            if s.bootstrap:  # Bayesian bootstrap
+                weights = weights * self.rng.standard_exponential(len(weights))
+            stats = np.column_stack([gradient * weights[:, None], weights * curvature.mean(axis=1)])
+            columns = np.arange(len(codes))
+            if s.max_features < 1.0:
+                size = int(np.ceil(s.max_features * len(codes)))
+                columns = np.sort(self.rng.permutation(len(codes))[:size])
+            split = (
+                np.empty(s.depth, dtype=np.int32),
+                np.empty(s.depth, dtype=np.uint8),
+                np.empty(s.depth),
+            )
+            kernels.grow_tree(codes, self.codes.n_codes, columns, stats, s.l2, *split, leaf)
+            rows = self.y, self.score, self.weights, leaf
+            values = s.learning_rate * kernels.leaf_values(
+                s.loss, s.level, *rows, 2**s.depth, s.l2, s.n_newton_steps
+            )
+            self.splits.append(split)
+            self.values.append(values)
+            kernels.add_values(values, leaf, self.score)
+            if self.held is not None:
+                self._follow_held_out(split, values)
+        return self
+
+    def _follow_held_out(self, split, values) -> None:
+        leaf = np.empty(len(self.held_y), dtype=np.uint8)
+        kernels.leaf_codes(self.held_codes, *split[:2], leaf)
+        kernels.add_values(values, leaf, self.held_score)
+        s, weights = self.settings, self.held.weights
+        rows = self.held_y, self.held_score, weights
+        self.losses.append(weights.sum() * kernels.mean_loss(s.loss, s.level, *rows))
+
+    def held_scores(self, n_rounds: int) -> np.ndarray:
+        """Return the scores of the held-out rows after some rounds."""
+        score = np.tile(self.intercept, (len(self.held_y), 1))
+        columns, codes, _ = zip(*self.splits[:n_rounds], strict=True)
+        trees = np.stack(columns), np.stack(codes), np.stack(self.values[:n_rounds])
+        kernels.add_trees(self.held_codes, *trees, score)
+        return score
+
+
+def _folds(data: TrainingData, n_folds: int, rng) -> list[np.ndarray]:
+    """Return the held-out rows of each fold, in proportion to the classes."""
+    keys = data.y if data.classes is not None else np.zeros(len(data))
+    order = np.lexsort((rng.permutation(len(data)), keys))
+    return [np.sort(order[k::n_folds]) for k in range(n_folds)]
+
+
+class Path:
+    """Rounds of one setting with each fold held out, and their pooled held-out loss.
+
+    The best number of rounds grows in proportion to the number of rows and to the inverse of the
+    learning rate. The search takes ``_SPEED`` times the rate, so that a round of it stands for as
+    many, and the fit to all rows takes more rounds than the folds by the ratio of rows.
+    """
+
+    def __init__(self, model: Any, data: TrainingData, settings: Settings) -> None:
+        self.speed = min(_SPEED, 1.0 / model.learning_rate)
+        self.model, self.data, self.settings = model, data, settings
+        self.faster = replace(settings, learning_rate=self.speed * settings.learning_rate)
+        self.folds: list[np.ndarray] = []
+        self.fits: list[Boosting] = []
+        self.losses = np.empty(0)
+
+    def add(self, folds: list[np.ndarray], seeds: list[int]) -> "Path":
+        """Follow further folds, and go on until the loss has not fallen for some rounds."""
+        model, data = self.model, self.data
+
+        def begin(task) -> Boosting:
+            fold, seed = task
+            fit = Boosting(data.outside(fold), data.take(fold), self.faster, seed)
+            return fit.advance(len(self.losses))
+
+        new = thread_map(begin, list(zip(folds, seeds, strict=True)), model.n_jobs)
+        self.folds, self.fits = [*self.folds, *folds], [*self.fits, *new]
+        most = int(np.ceil(model.n_estimators / self.speed))
+        while True:
+            total = sum(fit.held.weights.sum() for fit in self.fits)
+            self.losses = np.sum([fit.losses for fit in self.fits], axis=0) / total
+            n_done = len(self.losses)
+            is_over = n_done > 0 and (
+                self.speed * (n_done - self.n_best) >= model.n_iter_no_change or n_done >= most
+            )
+            if is_over:
+                return self
+            step = min(_STEP, most - n_done)
+            thread_map(lambda fit, step=step: fit.advance(step), self.fits, model.n_jobs)
+
+    @property
+    def n_best(self) -> int:
+        """Number of rounds of the search of least loss."""
+        return int(self.losses.argmin()) + 1
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds of a fit to all rows."""
+        n_rows, n_held = len(self.data), np.mean([len(fold) for fold in self.folds])
+        rounds = round(self.speed * self.n_best * n_rows / (n_rows - n_held))
+        return min(self.model.n_estimators, rounds)
+
+    def scores(self) -> list[np.ndarray]:
+        """Return the scores of the held-out rows of each fold after the best number of rounds."""
+        return [fit.held_scores(self.n_best) for fit in self.fits]
+
+
+def select_rounds(model: Any, data: TrainingData, candidates: list[Settings], rng) -> Path:
+    """Return the path of the setting of least held-out loss."""
+    folds = _folds(data, model.cv, rng)
+    seeds = draw_seeds(rng, len(folds))
+    paths = [Path(model, data, settings).add(folds, seeds) for settings in candidates]
+    return min(paths, key=lambda path: path.losses.min())
