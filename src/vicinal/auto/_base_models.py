@@ -142,6 +142,8 @@ class TableShape:
     on_device: bool = False
     is_timed: bool = False
     preset: str = "default"
+    quantile: float | None = None  # of the target that is predicted; None is the mean
+    monotonic: dict[str, np.ndarray] | None = None  # constraints on the columns of each encoding
 
     @property
     def thousands(self) -> float:
@@ -279,6 +281,13 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
             yield Spec(name, model, probe=probe, **options)
 
 
+def plain_forests(shape: TableShape) -> Iterator[Spec]:
+    """Yield forests without a local model over their leaves."""
+    for metric, name in (("extra_forest", "extra trees"), ("forest", "random forest")):
+        model = _small_forest(metric, shape).set_params(n_estimators=100)
+        yield Spec(name, model, once=True, seconds=0.5 * shape.thousands)
+
+
 def _small_forest(metric: str, shape: TableShape) -> Any:
     """Return a plain forest of few trees."""
     if shape.is_classification:
@@ -331,6 +340,8 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         model: Any = HistGradientBoostingClassifier()
     elif shape.n_outputs == 1:
         model = HistGradientBoostingRegressor()
+        if shape.quantile is not None:
+            model.set_params(loss="quantile", quantile=shape.quantile)
     else:
         return
     categorical = shape.categorical

@@ -83,7 +83,7 @@ def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
 
 def _averaged_value(graph: Graph, model: Any, x: str) -> str:
     parts = [
-        graph.affine(value, np.array([[base.weight]]))
+        graph.affine(value, np.array([[base.weight]]), base.weight * base.offset or None)
         for base, value in _base_predictions(graph, model, x, _value)
     ]
     return parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
