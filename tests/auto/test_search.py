@@ -114,7 +114,8 @@ def test_groups_are_held_out_together():
     X, y = np.repeat(rng.normal(size=(60, 3)), 4, axis=0), np.repeat(rng.randint(2, size=60), 4)
     groups = np.repeat(np.arange(60), 4)
     families = ["local", "linear", "gradient", ("tree", DecisionTreeClassifier())]
-    apart = AutoClassifier(families, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="the order of the rows predicts the target.*pass groups"):
+        apart = AutoClassifier(families, random_state=0).fit(X, y)
     together = AutoClassifier(families, random_state=0).fit(X, y, groups=groups)
     assert apart.score_ > 0.95
     assert together.score_ < 0.7

@@ -66,7 +66,7 @@ def model(fitted_file, tmp_path):
 
 # --- compare ---
 
-QUICK = ["--models", "frequent,logistic", "--folds", "3", "--budget", "24h"]
+QUICK = ["--models", "frequent,logistic", "--cv", "3", "--budget", "24h"]
 
 
 def test_compare_prints_a_leaderboard_and_writes_the_report(csv, tmp_path, capsys):
@@ -93,7 +93,7 @@ def test_compare_as_json_has_the_leaderboard_alone_on_standard_output(csv, tmp_p
 
 @pytest.mark.parametrize("data", ["diabetes"])
 def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
-    arguments = ["compare", "--data", data, "--models", "mean,ridge", "--folds", "2"]
+    arguments = ["compare", "--data", data, "--models", "mean,ridge", "--cv", "2"]
     arguments += ["--budget", "24h"]
     assert run([*arguments, "--out", str(tmp_path / "page.html")]) == 0
     assert "442 rows, 10 columns; regression on 'target'" in capsys.readouterr().err
@@ -121,7 +121,7 @@ run(sys.argv[1:])
 def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path, capsys):
     """Kill -9 after some folds: the finished ones are read back, bit for bit, the rest computed."""
     cache = tmp_path / "folds"
-    arguments = ["compare", str(csv), "-t", "income", "--folds", "4", "--jobs", "1"]
+    arguments = ["compare", str(csv), "-t", "income", "--cv", "4", "--jobs", "1"]
     arguments += ["--models", "frequent,logistic", "--cache", str(cache), "--json"]
     arguments += ["--budget", "24h", "--out", str(tmp_path / "page.html")]
     killed = subprocess.run(

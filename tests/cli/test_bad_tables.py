@@ -126,7 +126,7 @@ def test_several_problems_are_counted(tmp_path, capsys):
         (["compare", "--metric", "beauty"], "'beauty' is unknown"),
         (["compare", "--models", "magic"], "no model is called 'magic'"),
         (["compare", "--models", "boost"], "could be"),
-        (["compare", "--folds", "1"], "folds"),
+        (["compare", "--cv", "1"], "folds"),
         (["predict", "no.vicinal", "no.csv"], "'no.vicinal' does not exist"),
         (["juggle"], "No such command"),
     ],

@@ -123,7 +123,7 @@ def test_groups_weights_and_time():
     assert len(set(checked.groups)) == 3
     with pytest.raises(InputError, match="--weight 'who' must hold numbers"):
         check_table(table, "y", roles=Roles(weight="who"))
-    with pytest.raises(InputError, match="--time 'who'"):
+    with pytest.raises(InputError, match="--time-column 'who'"):
         check_table(table, "y", roles=Roles(time="who"))
     with pytest.raises(InputError, match="'y' is the target"):
         check_table(table, "y", roles=Roles(group="y"))

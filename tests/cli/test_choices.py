@@ -17,6 +17,7 @@ from sklearn.dummy import DummyClassifier
 from vicinal.cli._app import run
 from vicinal.cli._commands import known_target
 from vicinal.cli._threshold import Threshold
+from vicinal.io import load
 
 
 @pytest.fixture(autouse=True)
@@ -174,12 +175,35 @@ def test_threshold_of_an_ensemble_is_chosen_on_its_held_out_predictions(folder, 
     assert re.search(rf"training row +target +{best}\b.* weight", shown)
 
 
+def test_a_time_column_and_a_metric_reach_the_ensemble(folder, capsys):
+    options = ["-t", "fraud", "--drop", "paid", "--metric", "auc", "--time-column", "day"]
+    families = ["--set", "families=['constant', 'linear']", "--budget", "24h"]
+    model = load(fit(folder, "ordered", *options, *families))
+    assert "on held-out rows: roc auc 0." in capsys.readouterr().err
+    assert (model.cv, model.time_column, model.scoring) == ("time", "day", "roc_auc")
+    assert np.isnan(model.held_out_[:, 0]).sum() == 80  # two blocks of six
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cv", "3", "--time-column", "day"], "leave out --cv"),
+        (["--cv", "never"], "or time"),
+        (["--metric", "auc", "--positive", "no"], "is about yes, not no"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(options, message, folder, capsys):
+    arguments = ["fit", str(folder / "claims.csv"), "-t", "fraud", "-o", str(folder / "no.vicinal")]
+    assert run([*arguments, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_scores_are_about_the_class_that_is_named(folder, tmp_path, capsys):
     from vicinal.inspection import compare
 
     arguments = ["compare", str(folder / "claims.csv"), "-t", "fraud", "--models", "logistic,mean"]
     arguments = [*arguments[:-1], "logistic,frequent", "--drop", "paid", "--metric", "recall"]
-    arguments += ["--folds", "2", "--json", "--out", str(tmp_path / "page.html"), "--budget", "24h"]
+    arguments += ["--cv", "2", "--json", "--out", str(tmp_path / "page.html"), "--budget", "24h"]
     best = tmp_path / "best.vicinal"
     assert run([*arguments, "--positive", "yes", "--cost", "10", "--save", str(best)]) == 0
     stdout, stderr = capsys.readouterr()

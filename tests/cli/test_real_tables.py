@@ -100,7 +100,7 @@ def test_what_was_decided_in_fit_is_kept_to_at_prediction(tmp_path, capsys):
 def test_small_table_is_compared_explained_and_kept(tmp_path, capsys):
     """Sixteen rows: the half of a fold is explained by a model that has not seen it."""
     page, best = tmp_path / "page.html", tmp_path / "best.vicinal"
-    arguments = ["compare", str(RAW / "longley/longley.csv"), "-t", "TOTEMP", "--folds", "2"]
+    arguments = ["compare", str(RAW / "longley/longley.csv"), "-t", "TOTEMP", "--cv", "2"]
     arguments += ["--models", "mean,ridge", "--budget", "24h", "--save", str(best), "--json"]
     assert run([*arguments, "--out", str(page)]) == 0
     stdout, stderr = capsys.readouterr()

@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import make_scorer, mean_pinball_loss
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -551,6 +552,14 @@ def test_ensembles_for_regression():
     model = AutoRegressor(["linear", ("svm", svm), *forests], random_state=0)
     model.fit(X, np.sign(X[:, 0]) + np.sin(3 * X[:, 1]))
     assert len(model.estimators_) > 1
+    to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)
+
+
+def test_ensembles_for_a_quantile():
+    upper = make_scorer(mean_pinball_loss, alpha=0.9, greater_is_better=False)
+    model = AutoRegressor(["constant", "linear"], scoring=upper, random_state=0)
+    model.fit(X, X[:, 0] + np.sin(7 * X[:, 1]))
+    assert model.estimators_[0].offset > 0.1
     to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)
 
 

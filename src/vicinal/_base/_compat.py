@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions, valid
 from sklearn.utils.metaestimators import _BaseComposition as NamedParts
 from sklearn.utils.parallel import _get_threadpool_controller as threadpool_controller
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
+from sklearn.utils.validation import _check_monotonic_cst as check_monotonic_cst
 from sklearn.utils.validation import _check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
@@ -40,6 +41,7 @@ __all__ = [
     "StrOptions",
     "bootstrap_weights",
     "check_feature_names_in",
+    "check_monotonic_cst",
     "check_sample_weight",
     "check_y",
     "fit_context",

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from vicinal._base._arrays import as_numpy
@@ -74,6 +76,60 @@ class OutOfFold:
     prediction: np.ndarray
     proba: np.ndarray | None
     classes: np.ndarray | None
+
+
+def stored_score(result: Any, y: Any, scoring: Any, sample_weight: Any = None) -> float:
+    """Score stored predictions as scikit-learn's scorer would score the model.
+
+    ``result`` has the attributes ``prediction``, ``classes`` (``None`` for a regressor), ``proba``
+    and ``decision``, ``None`` where there are none.
+    """
+    stored = (_StoredRegressor if result.classes is None else _StoredClassifier)(result)
+    scorer = check_scoring(stored, scoring)
+    has_weights = sample_weight is not None and hasattr(scorer, "_score_func")
+    weights = {"sample_weight": sample_weight} if has_weights else {}
+    try:
+        return float(scorer(stored, np.zeros((len(y), 1)), y, **weights))
+    except AttributeError as error:
+        raise ValueError(f"{scoring} needs scores that this model does not give") from error
+
+
+def _has(name: str):
+    return available_if(lambda stored: getattr(stored.result, name) is not None)
+
+
+class _Stored(BaseEstimator):
+    """Stored predictions with the interface of a fitted estimator."""
+
+    def __init__(self, result):
+        self.result = result
+        if result.classes is not None:
+            self.classes_ = result.classes
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return self.result.prediction
+
+    @_has("proba")
+    def predict_proba(self, X):
+        return self.result.proba
+
+    @_has("decision")
+    def decision_function(self, X):
+        return self.result.decision
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+class _StoredClassifier(ClassifierMixin, _Stored):
+    pass
+
+
+class _StoredRegressor(RegressorMixin, _Stored):
+    pass
 
 
 @dataclass(frozen=True)
@@ -177,7 +233,7 @@ def held_out_by_folds(
     if method == "predict_proba" and classes is None:
         classes = np.unique(y)
     predictions = cross_fit(
-        lambda *some: _fit_in_one_thread(clone(estimator), *some),
+        lambda *some: fit_in_one_thread(clone(estimator), *some),
         lambda model, some: aligned_predictions(model, some, method, classes),
         X,
         y,
@@ -358,10 +414,10 @@ def fit_weighted(
     return estimator.fit(X, y, **given)
 
 
-def _fit_in_one_thread(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
-    """Fit with one OpenMP thread, because folds already use all cores."""
+def fit_in_one_thread(estimator: Any, *data: Any) -> Any:
+    """Fit as ``fit_weighted``, with one OpenMP thread, because folds already use all cores."""
     with threadpool_controller().limit(limits=1, user_api="openmp"):
-        return fit_weighted(estimator, X, y, weight)
+        return fit_weighted(estimator, *data)
 
 
 def seeded_clone(estimator: Any, seed: Any, *, only_unset: bool = True) -> Any:

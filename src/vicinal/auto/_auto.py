@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.metrics import get_scorer_names
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +23,7 @@ from vicinal._base import (
     import_optional,
     survey,
 )
-from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
+from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin, base_model_section
 from vicinal._base._tables import column_names, spread_rows
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin
@@ -33,6 +34,7 @@ from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_block
 
 # Training rows that a row is compared with.
 _MOST_COMPARED = 200
+_SPLITS = HasMethods(["split", "get_n_splits"])
 # Rare classes that a warning names.
 _SHOWN_CLASSES = 5
 
@@ -55,8 +57,23 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         Seconds for the prediction of one row of many: base models are dropped until the rest takes
         no longer, first the one whose gain for its time is the least. The time of each is measured
         on 100 training rows. ``None`` sets no limit.
-    cv : int, default=5
-        Folds; tables of fewer than 1,000 rows are split twice.
+    cv : int, "time", splitter or list of pairs, default=5
+        An int is the number of random folds; tables of fewer than 1,000 rows are split twice.
+        ``"time"`` splits in the order of the rows, or of ``time_column``, into six blocks: each
+        but the first is predicted by models that have seen only the blocks before it. A splitter
+        of scikit-learn and pairs of training and test rows are followed exactly. Rows that are
+        never held out do not count in the choice of models.
+    time_column : str or int, default=None
+        Column of dates or numbers by which ``cv="time"`` orders the rows. Models use it too.
+    scoring : str or callable, default=None
+        Score to optimise, by name or as a scorer of scikit-learn that uses predictions only. Log
+        loss, squared and absolute error and the quantile loss (a scorer of
+        :func:`~sklearn.metrics.mean_pinball_loss`) are minimised by the weights. Any other score
+        selects between ensembles. ``score_`` is this score; losses are negative.
+    monotonic_cst : dict or array-like of int, default=None
+        Direction of each column, as in scikit-learn: 1 for predictions (the probability of the
+        second of two classes) that must not decrease, -1 for not increase, 0 for free; or such
+        numbers by column name. Models that cannot obey are skipped.
     device : {"auto", "cpu"} or str, default="auto"
         Where NumPy arrays and frames are on the host, the device of torch that trains the networks
         of ``"neural"``; trees and local models use the processor. ``"auto"`` is a GPU if there is
@@ -88,7 +105,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         "preset": [StrOptions({"fast", "default", "best"})],
         "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
         "max_predict_time": [Interval(Real, 0, None, closed="neither"), None],
-        "cv": [Interval(Integral, 2, None, closed="left")],
+        "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"time"}), _SPLITS, list],
+        "time_column": [str, Integral, None],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "monotonic_cst": [dict, "array-like", None],
         "device": [str],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -117,6 +137,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         self : object
             Fitted estimator.
         """
+        if not isinstance(self.cv, Integral | str) or self.time_column is not None:
+            raise ValueError("A table in blocks needs cv='time', in its order, or a number.")
         blocks, found = survey(blocks, has_classes=is_classifier(self))
         rows, positions = sample_blocks(blocks, found, self.random_state)
         self.fit(rows.X, rows.y, sample_weight=rows.sample_weight)
@@ -133,6 +155,14 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         self.skipped_ = fit.skipped
         self.cv_results_ = fit.cv_results
         self.score_, self.score_error_ = fit.score, fit.score_error
+        if fit.order:
+            warnings.warn(
+                f"{fit.order} (p < 1e-4); if rows are in the order of time, score_ and intervals "
+                'are too optimistic, so use cv="time". If neighbouring rows belong together, pass '
+                "groups; if the order means nothing, shuffle the rows.",
+                UserWarning,
+                stacklevel=4,
+            )
         self.held_out_ = fit.held_out
         self._held_out = fit.held_out_rows
         self._positions, self._targets = data.positions, data.labels
@@ -169,7 +199,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
             if classes is not None:
                 logits = model.slope * log_proba(predicted, self.n_samples_fit_)
                 predicted = softmax(logits, axis=1)
-            parts.append(model.weight * predicted)
+            parts.append(model.weight * (predicted + model.offset))
         return np.stack(parts, axis=1)
 
     @property
@@ -293,13 +323,13 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
     Attributes
     ----------
     score_, score_error_ : float
-        Estimated accuracy on new rows and its standard error. For each fold, settings, models,
-        calibration and weights were selected on the other folds. The standard error includes the
-        variance due to the training rows; where every row was predicted correctly, it is that of
-        one mistake.
+        Estimated accuracy, or ``scoring``, on new rows and its standard error. For each fold,
+        settings, models, calibration and weights were selected on the other folds, with
+        ``cv="time"`` on earlier ones. The standard error includes the variance due to the training
+        rows; where every row was predicted correctly, it is that of one mistake.
     held_out_ : ndarray of shape (n_samples, n_classes)
         Held-out probabilities of each training row, by models and weights that were fitted without
-        it; NaN for rows that were not sampled.
+        it; NaN for rows that were not sampled or never held out.
     n_samples_fit_ : int
         Number of training rows of positive weight; probabilities are smoothed by a prior of one
         sample.
@@ -354,6 +384,9 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         max_fit_time=None,
         max_predict_time=None,
         cv=5,
+        time_column=None,
+        scoring=None,
+        monotonic_cst=None,
         class_weight=None,
         device="auto",
         n_jobs=None,
@@ -365,6 +398,9 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self.max_fit_time = max_fit_time
         self.max_predict_time = max_predict_time
         self.cv = cv
+        self.time_column = time_column
+        self.scoring = scoring
+        self.monotonic_cst = monotonic_cst
         self.class_weight = class_weight
         self.device = device
         self.n_jobs = n_jobs
@@ -384,10 +420,10 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         """
         data, on_device = read_table(self, X, y, sample_weight, groups, "classification")
         self.classes_, self.n_samples_fit_ = data.classes, len(data)
-        settings = resolve(self, on_device)
+        settings = resolve(self, X, y, groups, data, on_device)
         nearly_all_differ = 2 * len(self.classes_) > len(data)
         if not nearly_all_differ:
-            _warn_of_rare_classes(data.classes, np.bincount(data.y), min(self.cv, len(data)))
+            _warn_of_rare_classes(data.classes, np.bincount(data.y), min(settings.cv, len(data)))
         with _warned_once() if nearly_all_differ else nullcontext():
             fit = fit_ensemble(data, self.class_weight, num_samples(X), settings)
         self._store(fit, data)
@@ -438,12 +474,12 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
     Attributes
     ----------
     score_, score_error_ : float
-        Estimated R2 on new rows and its standard error. For each fold, settings, models and
-        weights were selected on the other folds. The standard error includes the variance due to
-        the training rows.
+        Estimated R2, or ``scoring``, on new rows and its standard error. For each fold, settings,
+        models and weights were selected on the other folds, with ``cv="time"`` on earlier ones.
+        The standard error includes the variance due to the training rows.
     held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Held-out predictions of each training row, by models and weights that were fitted without
-        it; NaN for rows that were not sampled.
+        it; NaN for rows that were not sampled or never held out.
 
     See Also
     --------
@@ -483,6 +519,9 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         max_fit_time=None,
         max_predict_time=None,
         cv=5,
+        time_column=None,
+        scoring=None,
+        monotonic_cst=None,
         device="auto",
         n_jobs=None,
         random_state=None,
@@ -493,6 +532,9 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         self.max_fit_time = max_fit_time
         self.max_predict_time = max_predict_time
         self.cv = cv
+        self.time_column = time_column
+        self.scoring = scoring
+        self.monotonic_cst = monotonic_cst
         self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -513,7 +555,8 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         """
         data, on_device = read_table(self, X, y, sample_weight, groups, "regression")
         self._is_flat = data.y.ndim == 1
-        self._store(fit_ensemble(data, None, num_samples(X), resolve(self, on_device)), data)
+        settings = resolve(self, X, y, groups, data, on_device)
+        self._store(fit_ensemble(data, None, num_samples(X), settings), data)
         self.held_out_ = self._flat(self.held_out_)
         return self
 

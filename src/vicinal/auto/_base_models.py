@@ -144,6 +144,8 @@ class TableShape:
     is_timed: bool = False
     preset: str = "default"
     device: str | None = None
+    quantile: float | None = None  # of the target that is predicted; None is the mean
+    monotonic: dict[str, np.ndarray] | None = None  # constraints on the columns of each encoding
 
     @property
     def thousands(self) -> float:
@@ -281,6 +283,13 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
             yield Spec(name, model, probe=probe, **options)
 
 
+def plain_forests(shape: TableShape) -> Iterator[Spec]:
+    """Yield forests without a local model over their leaves."""
+    for metric, name in (("extra_forest", "extra trees"), ("forest", "random forest")):
+        model = _small_forest(metric, shape).set_params(n_estimators=100)
+        yield Spec(name, model, once=True, seconds=0.5 * shape.thousands)
+
+
 def _small_forest(metric: str, shape: TableShape) -> Any:
     """Return a plain forest of few trees."""
     if shape.is_classification:
@@ -335,17 +344,18 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         return
     categorical = shape.categorical
     spec = partial(Spec, encoding="tree", once=True)
-    if shape.n_rows <= _MAX_SYMMETRIC_ROWS:
+    quantile = {} if shape.quantile is None else {"loss": "quantile", "quantile": shape.quantile}
+    if shape.n_rows <= _MAX_SYMMETRIC_ROWS and shape.monotonic is None:
         seconds = 0.2 * shape.thousands * (1.0 + shape.n_columns / 10.0) * (1.0 + shape.n_scores)
         options: dict[str, Any] = {"categorical_features": categorical, "n_jobs": shape.n_jobs}
         if shape.is_classification:
             yield spec(_SYMMETRIC, ObliviousBoostingClassifier(**options), seconds=seconds)
         else:
-            trees = ObliviousBoostingRegressor(1000, learning_rate=0.1, **options)
+            trees = ObliviousBoostingRegressor(1000, learning_rate=0.1, **options, **quantile)
             yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds)
         return
     has_categories = categorical is not None and bool(categorical.any())
-    model: Any = HistGradientBoostingRegressor()
+    model: Any = HistGradientBoostingRegressor(**quantile)
     if shape.is_classification:
         n_columns = shape.n_columns if categorical is None else len(categorical)
         sampled = {"max_features": _COLUMN_SHARE} if n_columns >= _MANY_COLUMNS else {}

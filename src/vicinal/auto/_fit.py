@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +32,17 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, threadpool_controller
 from vicinal._conformal import HeldOutRows
-from vicinal._kernels.ensemble._weights import mean_and_error
 from vicinal.auto._base_models import FAMILIES, PRICES, Spec, TableShape, default_families
-from vicinal.auto._encodings import Encodings
-from vicinal.auto._scorers import ClassScorer, RegressionScorer, Scorer
+from vicinal.auto._encodings import Encodings, plain_targets
+from vicinal.auto._monotonic import check_signs, encoded_signs, monotone_specs
+from vicinal.auto._scorers import (
+    ClassScorer,
+    Metric,
+    QuantileScorer,
+    RegressionScorer,
+    Scorer,
+    held_out_score,
+)
 from vicinal.auto._search import (
     Pool,
     Search,
@@ -48,9 +56,12 @@ from vicinal.auto._search import (
     search_deadline,
     split_folds,
 )
+from vicinal.auto._splits import Split, check_nested, depends_on_order, is_sorted, table_splits
 
 # Rows predicted to measure the time of a prediction.
 _TIMED_ROWS = 100
+# Rank correlations with the row number, or the row before, from which the order of rows matters.
+_LEAST_ORDER = {"target": 0.3, "errors": 0.1}
 # Rows of the sample of a table in blocks; a table of no more is fitted as in memory.
 SAMPLE_ROWS = 100_000
 # Of a class so rare that the sample would lose it, about so many are sampled.
@@ -67,6 +78,9 @@ class Settings:
     is_timed: bool
     max_predict_time: float | None
     cv: int
+    splits: list | None  # training and test rows of the table given, where cv is no number
+    metric: Metric | None
+    signs: np.ndarray | None  # monotone constraints of the columns given
     n_jobs: int | None
     on_device: bool
     device: str | None  # of torch, that trains networks of host arrays
@@ -88,6 +102,7 @@ class EnsembleFit(NamedTuple):
     score_error: float
     held_out: np.ndarray  # (n_given, n_outputs), NaN where a row was not predicted
     held_out_rows: HeldOutRows
+    order: str  # how the order of the rows matters; empty if it does not, or was accounted for
 
 
 @saved()
@@ -104,8 +119,8 @@ class BaseModel:
     reason : str
         Why it was skipped, empty for models that carry weight.
     loss : float
-        Mean held-out loss: log loss after calibration, or squared error in units of the variance;
-        NaN if it was not tried.
+        Mean held-out loss: log loss after calibration, squared error in units of the variance, or
+        quantile loss in units of the standard deviation; NaN if it was not tried.
     params : dict
         Setting that was chosen on held-out rows.
     trial_time, fit_time, predict_time : float
@@ -119,6 +134,8 @@ class BaseModel:
         Fitted to the encoded table.
     slope : float
         One over the temperature of its probabilities; 1 for regression.
+    offset : float
+        What is added to its predictions, where ``scoring`` is about a quantile.
     """
 
     name: str
@@ -133,6 +150,7 @@ class BaseModel:
     encoding: str = "distance"
     estimator: Any = None
     slope: float = 1.0
+    offset: float = 0.0
 
     def predict(self, X, classes: np.ndarray | None) -> np.ndarray:
         """Return predictions, or probabilities of ``classes`` before calibration, as columns."""
@@ -140,9 +158,23 @@ class BaseModel:
         return aligned_predictions(self.estimator, X, method, classes)
 
 
-def resolve(model: Any, on_device: bool) -> Settings:
-    """Return the settings of a fit that begins now."""
+def resolve(model: Any, X: Any, y: Any, groups: Any, data: TrainingData, on_device) -> Settings:
+    """Return the settings of a fit that begins now; X, y and groups are those given."""
     _check_families(model.families)
+    if model.time_column is not None and not isinstance(model.cv, str):
+        raise ValueError(f"time_column={model.time_column!r} needs cv='time', got cv={model.cv!r}.")
+    splits = None
+    if not isinstance(model.cv, Integral):
+        options = {"classifier": data.classes is not None}
+        labels = None if y is None else plain_targets(y)
+        splits = table_splits(model.cv, X, labels, groups, model.time_column, **options)
+        check_nested(splits, model.cv)
+    metric = None
+    if model.scoring is not None:
+        metric = Metric(model.scoring, data.classes)
+        metric.check(data.y)
+    n_outputs = 1 if data.classes is None else len(data.classes)
+    signs = check_signs(model, on_device, n_outputs)
     deadline = search_deadline(model.max_fit_time)
     fold_seed, row_seed, model_seed = draw_seeds(check_random_state(model.random_state), 3)
     return Settings(
@@ -151,7 +183,10 @@ def resolve(model: Any, on_device: bool) -> Settings:
         deadline,
         model.max_fit_time is not None,
         model.max_predict_time,
-        model.cv,
+        model.cv if splits is None else len(splits),
+        splits,
+        metric,
+        signs,
         # A device is filled by one model at a time, and cannot record the steps of two.
         1 if on_device else model.n_jobs,
         on_device,
@@ -197,8 +232,8 @@ def fit_ensemble(
     whole = TrialData(X, data.y, data.classes, own, data.groups, data.index)
     check_magnitude("X", X["distance"])  # a column of a frame among categorical ones, too
     shape = _shape(whole, encodings, settings)
-    trial = _trial_data(whole, shape, settings)
-    scorer = _scorer(whole, trial, weight)
+    trial = _trial_data(data, whole, shape, settings, n_given)
+    scorer = _scorer(whole, trial, weight, settings.metric)
     search = Search(
         trial,
         scorer,
@@ -212,15 +247,13 @@ def fit_ensemble(
     cv_results = _cv_results(search)
     base_models, skipped = _fit_pool(search, whole, settings.max_predict_time)
     predictions = nested_pool(search.judged(), scorer, trial, search.least_gains())
-    error, score_error = mean_and_error(
-        scorer.errors(predictions),
-        scorer.share,
-        trial.units[trial.entries],
-        n_learned=trial.n_units_learned,
-        step=scorer.error_step,
+    known = np.flatnonzero(np.isfinite(predictions[:, 0]))
+    predictions, rows = predictions[known], trial.entries[known]
+    score = held_out_score(
+        scorer.part(known), predictions, trial.units[rows], trial.n_units_learned
     )
-    held_out = _mean_predictions(predictions, trial.positions[trial.entries], n_given)
-    judged = trial.take(trial.judged)
+    held_out = _mean_predictions(predictions, trial.positions[rows], n_given)
+    judged = trial.take(np.unique(rows))
     held_out_rows = HeldOutRows(
         as_numpy(judged.X["distance"]),
         held_out[judged.positions],
@@ -229,8 +262,26 @@ def fit_ensemble(
         settings.n_jobs,
         groups=judged.groups,
     )
-    results = cv_results, 1.0 - error, score_error, held_out, held_out_rows
+    order = ""
+    if settings.splits is None and data.groups is None:
+        order = _order(data, held_out_rows)
+    results = cv_results, *score, held_out, held_out_rows, order
     return EnsembleFit(encodings, base_models, skipped, *results)
+
+
+def _order(data: TrainingData, rows: HeldOutRows) -> str:
+    """Return whether the order of the rows predicts the target, or the errors; empty if neither."""
+    y, targets = data.y, rows.targets
+    if is_sorted(y, data.classes is not None):
+        return ""
+    if data.classes is not None:
+        y, targets = (np.eye(len(data.classes))[codes] for codes in (y, targets))
+    if depends_on_order(y.reshape(len(y), -1), _LEAST_ORDER["target"]):
+        return "the order of the rows predicts the target"
+    errors = targets - rows.predictions
+    if depends_on_order(errors, _LEAST_ORDER["errors"]):
+        return "held-out errors depend on the order of the rows"
+    return ""
 
 
 def _weights_at(data: TrainingData, positions: np.ndarray) -> np.ndarray:
@@ -252,10 +303,14 @@ def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableSh
         settings.is_timed,
         settings.preset,
         settings.device,
+        None if settings.metric is None else settings.metric.quantile,
+        None if settings.signs is None else encoded_signs(settings.signs, encodings, data.X),
     )
 
 
-def _trial_data(data: TrialData, shape: TableShape, settings: Settings) -> TrialData:
+def _trial_data(
+    table: TrainingData, data: TrialData, shape: TableShape, settings: Settings, n_given: int
+) -> TrialData:
     """Return the rows that models are tried on, with folds and the rows that they predict."""
     codes, seed = None if data.classes is None else data.y, settings.row_seed
     tried = np.arange(len(data))
@@ -263,20 +318,40 @@ def _trial_data(data: TrialData, shape: TableShape, settings: Settings) -> Trial
         tried = sample_table(len(data), codes, seed)
     part: Any = data if len(tried) == len(data) else data.take(tried)
     codes = None if data.classes is None else part.y
+    growth = len(data) / len(part)
+    if settings.splits is not None:
+        number = np.full(n_given, -1)
+        number[part.positions] = np.arange(len(part))
+        pairs = [[some[some >= 0] for some in (number[a], number[b])] for a, b in settings.splits]
+        tested = np.unique(np.concatenate([test for _, test in pairs]))
+        judged = tested[sample_judged(len(tested), shape.n_columns, seed)]
+        options = settings.signs, settings.on_device
+        table = table.take(tried)
+        splits = [
+            Split.of(table, train, test[np.isin(test, judged)], *options) for train, test in pairs
+        ]
+        splits = [split for split in splits if len(split.train) and len(split.test)]
+        return replace(
+            part,
+            folds=[split.test for split in splits],
+            judged=judged,
+            growth=growth,
+            splits=splits,
+        )
     folds, n_repeats = split_folds(len(part), codes, part.groups, settings.cv, settings.fold_seed)
     judged = sample_judged(len(part), shape.n_columns, seed)
-    growth = len(data) / len(part)
     return replace(part, folds=folds, n_repeats=n_repeats, judged=judged, growth=growth)
 
 
-def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray) -> Scorer:
+def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray, metric) -> Scorer:
     rows = np.searchsorted(data.positions, trial.positions[trial.entries])
     if data.classes is not None:
-        return ClassScorer(data.y[rows], weight[rows], len(data))
+        return ClassScorer(data.y[rows], weight[rows], len(data), metric)
     Y = data.y.reshape(len(data), -1)
     mean = np.average(Y, axis=0, weights=weight)
     scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    return RegressionScorer(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0))
+    kind = RegressionScorer if metric is None or metric.quantile is None else QuantileScorer
+    return kind(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0), metric)
 
 
 def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
@@ -309,6 +384,8 @@ def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
 
 def _specs(entry: Any, shape: TableShape, tried: dict[str, float]) -> Iterator[Spec]:
     """Return the base models that a family or a pair stands for."""
+    if shape.monotonic is not None:
+        return monotone_specs(entry, shape, tried)
     return FAMILIES[entry](shape, tried) if isinstance(entry, str) else iter([Spec(*entry)])
 
 
@@ -375,7 +452,9 @@ def _base_models(
         model.loss = float(trial.mean_losses(search.scorer.share)[c])
         model.params = trial.candidates[c]
         model.trial_time = trial.seconds
-        model.weight, model.slope = float(pool.weights[m]), float(pool.slopes[m])
+        model.weight = float(pool.weights[m])
+        name = "slope" if data.classes is not None else "offset"
+        setattr(model, name, float(pool.slopes[m]))
         if model.weight == 0.0:
             model.reason = "it would not improve the ensemble"
         elif model.estimator is None:

@@ -1,8 +1,11 @@
 """Linear base models: one decomposition per fold serves every penalty."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.pipeline import Pipeline
 
 from vicinal._base import (
     Blocks,
@@ -45,6 +48,15 @@ _ROUNDING = 1e-12
 _INDICATOR_SLOPE = 4.0
 
 
+def settings_of(estimator: Any) -> list[dict]:
+    """Return the penalties of a linear model behind its transformers; other models have none."""
+    steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    name, last = steps[-1]
+    if not isinstance(last, _Linear):
+        return [{}]
+    return [{f"{name}__alpha".lstrip("_"): alpha} for alpha in _ALPHAS[last.solver]]
+
+
 class _Linear(BaseEstimator):
     """Scores ``intercept_ + X @ coef_.T`` of standardised columns, one column per output."""
 
@@ -77,9 +89,9 @@ class _Linear(BaseEstimator):
     def fit_blocks(self, blocks: Blocks):
         """Fit one penalty from sums over blocks of rows: what ``fit`` finds, to rounding."""
         blocks, found = survey(blocks, has_classes=is_classifier(self))
-        # Blocks of numbers have one target.
         self._remember(np.empty(0) if found.classes is None else found.classes)
-        self.coef_, self.intercept_ = _OF_BLOCKS[self.solver](blocks, found, self.alpha)
+        signs = self._signs(1)  # blocks of numbers have one target
+        self.coef_, self.intercept_ = _OF_BLOCKS[self.solver](blocks, found, self.alpha, signs)
         return self
 
     def _scores(self, X) -> np.ndarray:
@@ -88,10 +100,17 @@ class _Linear(BaseEstimator):
     def _path(self, X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return (coef, intercept) for every penalty."""
         if self.solver == "ridge":
-            path = ridge_path(X, Y, sample_weight, alphas)
+            path = ridge_path(X, Y, sample_weight, alphas, self._signs(Y.shape[1]))
             return [(coef, path.level - coef @ path.centre) for coef in path.coef]
         solve = _lda_path if self.solver == "lda" else _logistic_path
         return solve(X, Y, sample_weight, alphas)
+
+    def _signs(self, n_outputs: int) -> np.ndarray | None:
+        """Return the sign of each coefficient; of two classes, the second takes it as given."""
+        if self.monotonic_cst is None:
+            return None
+        turn = [-1, 1] if is_classifier(self) else np.ones(n_outputs)
+        return np.outer(turn, self.monotonic_cst)
 
 
 def _lda_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -129,17 +148,19 @@ def _log_odds(fit: LinearFit, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
 # --- the same from sums over blocks ---
 
 
-def _ridge_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+def _ridge_of_blocks(
+    blocks: Blocks, found: Survey, alpha: float, signs: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     weight, rows, targets = blocks.total(_block_sums, found.classes, combine=add_tuples)
     centre, level = rows / weight, targets / weight
     about = centre, level, found.classes
     scatter, products = blocks.total(_block_scatter, *about, combine=add_tuples)
-    path = path_of_sums(centre, level, scatter, products, [alpha])
+    path = path_of_sums(centre, level, scatter, products, [alpha], signs)
     return path.coef[0], level - path.coef[0] @ centre
 
 
 def _logistic_of_blocks(
-    blocks: Blocks, found: Survey, alpha: float
+    blocks: Blocks, found: Survey, alpha: float, signs: None
 ) -> tuple[np.ndarray, np.ndarray]:
     def evaluate(point):
         return blocks.total(_block_logistic, found.classes, point, combine=add_tuples)
@@ -158,7 +179,9 @@ def _logistic_of_blocks(
     return _log_odds(run_steps(steps, evaluate), n_classes)
 
 
-def _lda_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+def _lda_of_blocks(
+    blocks: Blocks, found: Survey, alpha: float, signs: None
+) -> tuple[np.ndarray, np.ndarray]:
     sums = blocks.total(_block_statistics, found.classes, combine=add_statistics)
     return _discriminant(sums, alpha)
 
@@ -199,9 +222,10 @@ class LinearRegressor(RegressorMixin, _Linear):
 
     solver = "ridge"
 
-    def __init__(self, alpha=0.01, n_jobs=None):
+    def __init__(self, alpha=0.01, n_jobs=None, monotonic_cst=None):
         self.alpha = alpha
         self.n_jobs = n_jobs
+        self.monotonic_cst = monotonic_cst
 
     def predict(self, X):
         """Predict the targets."""
@@ -226,10 +250,11 @@ class LinearRegressor(RegressorMixin, _Linear):
 class LinearClassifier(ClassifierMixin, _Linear):
     """Ridge on class indicators, logistic regression or shrunken discriminant analysis."""
 
-    def __init__(self, solver="ridge", alpha=1.0, n_jobs=None):
+    def __init__(self, solver="ridge", alpha=1.0, n_jobs=None, monotonic_cst=None):
         self.solver = solver
         self.alpha = alpha
         self.n_jobs = n_jobs
+        self.monotonic_cst = monotonic_cst
 
     def predict_proba(self, X):
         """Return class probabilities."""

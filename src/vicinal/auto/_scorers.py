@@ -1,12 +1,31 @@
 """How held-out predictions are scored, calibrated and averaged."""
 
-from typing import Protocol
+import warnings
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import log_softmax, softmax
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import (
+    get_scorer,
+    log_loss,
+    mean_absolute_error,
+    mean_pinball_loss,
+    mean_squared_error,
+    r2_score,
+    root_mean_squared_error,
+)
 
+from vicinal._base import stored_score
 from vicinal._kernels.calibration._probabilities import fit_slopes
-from vicinal._kernels.ensemble._weights import log_proba, pool_weights, stacked_mean_weights
+from vicinal._kernels.ensemble._weights import (
+    log_proba,
+    mean_and_error,
+    pool_weights,
+    stacked_mean_weights,
+    stacked_quantile_weights,
+)
 
 # Candidates whose errors exceed the least by this factor cannot have the least loss.
 _MAX_ERROR_RATIO = 1.2
@@ -14,6 +33,71 @@ _MAX_ERROR_RATIO = 1.2
 _RIDGE = 20.0
 # Prior samples, spread over the classes, that keep an ensemble from being overconfident.
 _PRIOR_SAMPLES = 2.0
+# Parts of the rows without which a score is computed again, for its standard error.
+_JACKKNIFE_PARTS = 50
+
+
+class Metric:
+    """A scorer of scikit-learn for held-out predictions.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        Name, scorer or callable (estimator, X, y).
+    classes : ndarray or None
+        Labels; ``None`` for regression.
+
+    Attributes
+    ----------
+    is_minimised : bool
+        Whether weights minimise its loss; other scores only choose between pools.
+    quantile : float or None
+        The quantile that its loss is about.
+    """
+
+    def __init__(self, scoring: Any, classes: np.ndarray | None):
+        self.scoring = scoring
+        # A score by name takes the second of two classes as the positive one, whatever its label.
+        is_named = isinstance(scoring, str) and classes is not None and len(classes) == 2
+        self.labels = np.arange(2) if is_named else classes
+        scorer = get_scorer(scoring)
+        loss = getattr(scorer, "_score_func", None)
+        quantiles = {
+            mean_absolute_error: 0.5,
+            mean_pinball_loss: getattr(scorer, "_kwargs", {}).get("alpha", 0.5),
+        }
+        means = (log_loss, r2_score, mean_squared_error, root_mean_squared_error)
+        self.quantile = quantiles.get(loss)
+        self.is_minimised = loss in means or loss in quantiles
+        if self.is_minimised and loss is not r2_score and scorer._sign > 0:
+            raise ValueError(f"scoring={scoring!r} rewards a loss; pass greater_is_better=False.")
+
+    def __call__(self, predictions: np.ndarray, targets: np.ndarray, share: np.ndarray) -> float:
+        """Return the score; NaN where it is undefined."""
+        found: Any = {"classes": self.labels, "proba": None, "decision": None}
+        if self.labels is None:
+            found["prediction"], true = predictions.squeeze(1), targets.squeeze(1)
+        else:
+            found |= {"prediction": self.labels[predictions.argmax(axis=1)], "proba": predictions}
+            true = self.labels[targets]
+        weights = None if np.ptp(share) == 0.0 else share
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)
+            return stored_score(SimpleNamespace(**found), true, self.scoring, weights)
+
+    def check(self, targets: np.ndarray) -> None:
+        """Score a constant prediction, so that an unsuited score is an error before any work."""
+        if self.labels is None:
+            constant = np.full((len(targets), 1), targets.mean())
+            targets = targets.reshape(len(targets), -1)
+        else:
+            constant = np.tile(np.bincount(targets) / len(targets), (len(targets), 1))
+        if targets.ndim == 2 and targets.shape[1] > 1:
+            raise ValueError(f"scoring={self.scoring!r} needs one target; y has several.")
+        try:
+            self(constant, targets, np.ones(len(targets)))
+        except Exception as error:
+            raise ValueError(f"scoring={self.scoring!r} cannot score this y: {error}") from error
 
 
 class Scorer(Protocol):
@@ -24,6 +108,8 @@ class Scorer(Protocol):
     error_step: float  # size of the errors that are counted, 0 where they are measured
     price: float  # factor on the price of time: squared errors vary more than log losses
     optimism: float  # share of its standard error that is added to an expected gain
+    metric: Metric | None  # what ``scoring`` names
+    targets: np.ndarray
 
     def part(self, entries: np.ndarray) -> "Scorer":
         """Return the scorer of some of the entries."""
@@ -53,7 +139,48 @@ class Scorer(Protocol):
         """Return by how many standard errors predictions depend on the class; 0 for regression."""
 
 
-class ClassScorer:
+def held_out_score(
+    scorer: Scorer, predictions: np.ndarray, units: np.ndarray, n_learned: float
+) -> tuple[float, float]:
+    """Return the score of predictions and its standard error, entries of one unit counted as one.
+
+    Without a metric it is one minus the mean error. The standard error of a metric is that of the
+    jackknife: it is computed again without each of 50 random parts of the units. Both include the
+    variance due to the training rows, as in ``mean_and_error``.
+    """
+    if scorer.metric is None:
+        error, spread = mean_and_error(
+            scorer.errors(predictions),
+            scorer.share,
+            units,
+            n_learned=n_learned,
+            step=scorer.error_step,
+        )
+        return 1.0 - error, spread
+    names, unit = np.unique(units, return_inverse=True)
+    n = len(names)
+    parts = np.random.RandomState(0).permutation(n)[unit] % _JACKKNIFE_PARTS
+    n_parts = min(n, _JACKKNIFE_PARTS)
+    kept = [np.flatnonzero(parts != p) for p in range(n_parts)]
+    without = np.array([scorer.part(rows).measured(predictions[rows]) for rows in kept])
+    known = without[np.isfinite(without)]
+    variance = (len(known) - 1) * known.var() if len(known) else np.nan
+    return scorer.measured(predictions), float(np.sqrt(variance * (1.0 + n / n_learned)))
+
+
+class _Measured:
+    """What both scorers do with a metric."""
+
+    metric: Metric | None
+    targets: np.ndarray
+    share: np.ndarray
+
+    def measured(self, predictions: np.ndarray) -> float:
+        """Return the metric of calibrated predictions."""
+        return self.metric(predictions, self.targets, self.share)
+
+
+class ClassScorer(_Measured):
     """Log loss of calibrated probabilities; errors are wrong labels.
 
     Parameters
@@ -64,6 +191,8 @@ class ClassScorer:
         Weights of the entries.
     n_rows : int
         Number of training rows.
+    metric : Metric, optional
+        What ``scoring`` names.
     """
 
     # An average of calibrated probabilities is underconfident; sharper ones correct this.
@@ -72,14 +201,15 @@ class ClassScorer:
     price = 1.0
     optimism = 1.0
 
-    def __init__(self, codes: np.ndarray, share: np.ndarray, n_rows: int):
-        self.codes = codes
+    def __init__(self, codes: np.ndarray, share: np.ndarray, n_rows: int, metric=None):
+        self.codes = self.targets = codes
+        self.metric = metric
         self.share = share / share.sum()
         self.n_rows = n_rows
 
     def part(self, entries: np.ndarray) -> "ClassScorer":
         """Return the scorer of some of the entries."""
-        return ClassScorer(self.codes[entries], self.share[entries], self.n_rows)
+        return ClassScorer(self.codes[entries], self.share[entries], self.n_rows, self.metric)
 
     def losses(self, predictions: np.ndarray) -> np.ndarray:
         """Return log losses at each candidate's best slope; infinite where errors exclude it."""
@@ -157,7 +287,7 @@ class ClassScorer:
         return float(slope / error) if error > 0.0 else 0.0
 
 
-class RegressionScorer:
+class RegressionScorer(_Measured):
     """Squared error, each output in units of its variance.
 
     Parameters
@@ -168,6 +298,8 @@ class RegressionScorer:
         Weights of the entries.
     scale : ndarray of shape (n_outputs,)
         Standard deviation of each output over the training rows.
+    metric : Metric, optional
+        What ``scoring`` names.
     """
 
     sharpness: tuple[float, ...] = (1.0,)
@@ -175,22 +307,23 @@ class RegressionScorer:
     price = 4.0
     optimism = 0.2
 
-    def __init__(self, Y: np.ndarray, share: np.ndarray, scale: np.ndarray):
+    def __init__(self, Y: np.ndarray, share: np.ndarray, scale: np.ndarray, metric=None):
         self.scale = scale
-        self.Y = Y
+        self.Y = self.targets = Y
+        self.metric = metric
         self.share = share / share.sum()
 
     def part(self, entries: np.ndarray) -> "RegressionScorer":
         """Return the scorer of some of the entries."""
-        return RegressionScorer(self.Y[entries], self.share[entries], self.scale)
+        return type(self)(self.Y[entries], self.share[entries], self.scale, self.metric)
 
     def losses(self, predictions: np.ndarray) -> np.ndarray:
         """Return squared errors."""
-        return (((predictions - self.Y) / self.scale) ** 2).mean(axis=2)
+        return self.errors(predictions)
 
     def slopes(self, predictions: np.ndarray) -> np.ndarray:
-        """Return ones: regression needs no calibration."""
-        return np.ones(len(predictions))
+        """Return zeros, which are added: means need no calibration."""
+        return np.zeros(len(predictions))
 
     def calibrated(self, predictions: np.ndarray, slope: float) -> np.ndarray:
         """Return the predictions."""
@@ -212,8 +345,42 @@ class RegressionScorer:
 
     def errors(self, predictions: np.ndarray) -> np.ndarray:
         """Return squared errors in units of the variance: one minus their mean is R2."""
-        return (((predictions - self.Y) / self.scale) ** 2).mean(axis=1)
+        return (((predictions - self.Y) / self.scale) ** 2).mean(axis=-1)
 
     def evidence(self, predictions: np.ndarray, units: np.ndarray) -> float:
         """Return 0: squared errors are enough."""
         return 0.0
+
+
+class QuantileScorer(RegressionScorer):
+    """Quantile loss in units of the standard deviation, of predictions plus a constant each.
+
+    Most base models predict the mean; the constant that minimises their loss is the quantile of
+    their held-out residuals.
+    """
+
+    def losses(self, predictions: np.ndarray) -> np.ndarray:
+        """Return quantile losses, each candidate with its best constant."""
+        return self.errors(predictions + self.slopes(predictions)[:, None, None])
+
+    def slopes(self, predictions: np.ndarray) -> np.ndarray:
+        """Return the quantile of the residuals of each candidate."""
+        residuals = (self.Y - predictions)[..., 0]
+        options = {"method": "inverted_cdf", "weights": self.share}
+        return np.array([np.quantile(one, self.metric.quantile, **options) for one in residuals])
+
+    def calibrated(self, predictions: np.ndarray, slope: float) -> np.ndarray:
+        """Return predictions plus the constant."""
+        return np.asarray(predictions, dtype=np.float64) + slope
+
+    def weights(self, stack: np.ndarray) -> np.ndarray:
+        """Return the weights of least quantile loss."""
+        return stacked_quantile_weights(
+            stack[..., 0].T, self.Y[:, 0], self.share, self.metric.quantile
+        )
+
+    def errors(self, predictions: np.ndarray) -> np.ndarray:
+        """Return quantile losses in units of the standard deviation."""
+        residuals = (self.Y - predictions)[..., 0] / self.scale[0]
+        level = self.metric.quantile
+        return np.maximum(level * residuals, (level - 1.0) * residuals)

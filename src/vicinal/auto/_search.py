@@ -15,17 +15,23 @@ from vicinal._base import (
     HeldOut,
     TrainingData,
     _clock,
+    aligned_predictions,
     draw_seeds,
+    fit_in_one_thread,
     fold_entries,
     held_out,
     last_step,
     n_threads,
+    rows_outside,
     seeded_clone,
     takes_weights,
+    thread_map,
 )
-from vicinal._kernels.ensemble._weights import few_weights, mean_and_error, nested_predictions
+from vicinal._kernels.ensemble._weights import few_weights, mean_and_error
 from vicinal.auto._base_models import Spec
+from vicinal.auto._linear import settings_of
 from vicinal.auto._scorers import Scorer
+from vicinal.auto._splits import Split
 
 # Rows that base models are tried on: more rows would hardly change what is chosen.
 _MAX_TABLE, _LEAST_OF_A_CLASS = 30_000, 10
@@ -72,12 +78,16 @@ class TrialData(TrainingData):
         Rows that base models predict.
     growth : float
         How many times as many rows the chosen models are fitted to.
+    splits : list of Split
+        Where ``cv`` is no number of folds: which rows each fold learns from. Models are then
+        fitted to these alone.
     """
 
     folds: Any = ()
     n_repeats: int = 1
     judged: Any = None
     growth: float = 1.0
+    splits: Any = ()
 
     def __len__(self) -> int:
         return len(self.y)
@@ -98,17 +108,16 @@ class TrialData(TrainingData):
         return np.concatenate(fold_entries(self.folds, self.judged))
 
     @property
-    def entry_folds(self) -> np.ndarray:
-        """Fold of every prediction in the first repetition, so that a row is in one fold only."""
-        owner = np.zeros(len(self), dtype=np.int64)
-        for f, fold in enumerate(self.first_folds):
-            owner[fold] = f
-        return owner[self.entries]
-
-    @property
     def first_folds(self) -> list[np.ndarray]:
         """Folds of the first repetition."""
         return self.folds[: len(self.folds) // self.n_repeats]
+
+    @property
+    def learned(self) -> list[np.ndarray]:
+        """Rows that a model learns from while each of the first folds is held out."""
+        if self.splits:
+            return [split.train for split in self.splits]
+        return [rows_outside(fold, len(self)) for fold in self.first_folds]
 
     @property
     def units(self) -> np.ndarray:
@@ -119,7 +128,7 @@ class TrialData(TrainingData):
     def n_units_learned(self) -> float:
         """Number of units that a model learns from while a fold is held out."""
         n_units = len(self) if self.groups is None else len(np.unique(self.groups))
-        return n_units * (1.0 - 1.0 / len(self.first_folds))
+        return n_units * float(np.mean([len(rows) for rows in self.learned])) / len(self)
 
 
 @dataclass
@@ -272,7 +281,7 @@ class Search:
     def _held_out(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
         """Return the predictions of every candidate for every entry."""
         data = self.data
-        folds = data.first_folds if spec.once else data.folds
+        folds = data.splits or (data.first_folds if spec.once else data.folds)
         if cuts and spec.probe is not None:
             probe = replace(spec, estimator=seeded_clone(spec.probe, self.seed))
             first = self._predict_folds(probe, folds[:1])
@@ -288,7 +297,7 @@ class Search:
                 first, spec = self._better_settings(first, spec)
             rest = first.more or partial(self._predict_folds, spec)
             found = _joined(first, rest(folds[1:]))
-        if not spec.once:
+        if not spec.once or data.splits:
             return found
         # Predictions of one repetition of the folds stand for the others.
         position = np.zeros(len(data), dtype=np.int64)
@@ -305,6 +314,8 @@ class Search:
 
     def _predict_folds(self, spec: Spec, folds) -> HeldOut:
         data = self.data
+        if data.splits:
+            return self._predict_splits(spec, folds)
         options: dict[str, Any] = {
             "sample_weight": data.sample_weight,
             "method": "predict" if data.classes is None else "predict_proba",
@@ -321,6 +332,28 @@ class Search:
             return parts[0]
         predictions = np.concatenate([part.predictions for part in parts])
         return HeldOut(list(spec.grid), parts[0].rows, predictions)
+
+    def _predict_splits(self, spec: Spec, splits: list[Split]) -> HeldOut:
+        """Fit to the training rows of each split alone; models select the settings not listed."""
+        data, method = self.data, "predict" if self.data.classes is None else "predict_proba"
+        grid = spec.grid if spec.grid != [{}] else settings_of(spec.estimator)
+
+        def predict(task: tuple[dict, Split]) -> np.ndarray:
+            setting, split = task
+            y, weight, groups = (
+                None if part is None else part[split.train]
+                for part in (data.labels, data.sample_weight, data.groups)
+            )
+            estimator = split.adapted(spec, setting)
+            if data.classes is not None and len(np.unique(y)) == 1:
+                estimator = DummyClassifier()  # before the second class is seen
+            fitted = fit_in_one_thread(estimator, split.X_train[spec.encoding], y, weight, groups)
+            return aligned_predictions(fitted, split.X_test[spec.encoding], method, data.classes)
+
+        parts = thread_map(predict, [(one, split) for one in grid for split in splits], self.n_jobs)
+        predictions = np.concatenate(parts)
+        rows = np.concatenate([split.test for split in splits])
+        return HeldOut(grid, rows, predictions.reshape(len(grid), len(rows), -1))
 
     def _check_gain(self, first: HeldOut, spec: Spec) -> None:
         """Skip a model whose expected gain after its first fold is below the price of its time."""
@@ -523,8 +556,25 @@ def choose_pool(
     weights = np.zeros(len(trials))
     if least_gains is not None:
         found = _without_superfluous(part, stack, found, least_gains[near])
+    if part.metric is not None and not part.metric.is_minimised:
+        found = _best_by_metric(part, stack, found)
     weights[near] = found
     return Pool(chosen, factor * slopes, weights)
+
+
+def _best_by_metric(scorer: Scorer, stack: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the weights of the best score: those of least loss, or equal ones of the best models.
+
+    Scores such as the area under a curve have no gradient; few candidates can hardly overfit them.
+    """
+    order = np.argsort([-scorer.measured(one) for one in stack], kind="stable")
+    pools = [weights]
+    for k in range(1, min(len(order), _MAX_MODELS) + 1):
+        equal = np.zeros(len(stack))
+        equal[order[:k]] = 1.0 / k
+        pools.append(equal)
+    scores = [scorer.measured(np.tensordot(pool, stack, 1)) for pool in pools]
+    return pools[int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))]
 
 
 def _without_superfluous(
@@ -589,11 +639,13 @@ def nested_pool(
     """Return predictions for all entries by pools that were not chosen on the rows they predict.
 
     For each fold, settings, calibration, models and weights are chosen on the predictions for
-    the other folds.
+    rows that its models learn from: those of the other folds, or with splits in time those of
+    earlier ones. NaN where there are none.
     """
-
-    def choose(outside):
-        pool = choose_pool(trials, scorer, outside, data.entries, least_gains)
-        return lambda inside: pool.mix(trials, scorer, inside)
-
-    return nested_predictions(choose, data.entry_folds)
+    rows, out = data.entries, np.full(trials[0].predictions.shape[1:], np.nan)
+    for held, learned in zip(data.first_folds, data.learned, strict=True):
+        inside, outside = (np.flatnonzero(np.isin(rows, some)) for some in (held, learned))
+        if len(inside) and len(outside):
+            pool = choose_pool(trials, scorer, outside, rows, least_gains)
+            out[inside] = pool.mix(trials, scorer, inside)
+    return out

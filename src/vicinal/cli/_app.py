@@ -93,8 +93,16 @@ Category = Annotated[
 Group = Annotated[
     str | None, typer.Option(help="A column; rows of one group are never in two folds.")
 ]
-Time = Annotated[
+TimeColumn = Annotated[
     str | None, typer.Option(help="A column of dates or numbers; folds go forward in time.")
+]
+CV = Annotated[
+    str | None,
+    typer.Option("--cv", help="Number of folds, 5; or time: folds go forward in row order."),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(help="A scikit-learn score, or auc, logloss, rmse, mae; accuracy or R²."),
 ]
 Weight = Annotated[str | None, typer.Option(help="A column with the weight of each row.")]
 Strict = Annotated[
@@ -153,12 +161,9 @@ def compare_models(
             help="Names, separated by commas; all by default.", autocompletion=_complete_model
         ),
     ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(help="A scikit-learn score, or auc, logloss, rmse, mae; accuracy or R²."),
-    ] = None,
+    metric: Metric = None,
     budget: Annotated[str, typer.Option(help="Time for all models: 90s, 5m, 1h.")] = "90s",
-    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
+    cv: CV = None,
     seed: Seed = 0,
     jobs: Annotated[
         int | None, typer.Option(help="Folds at a time, each a process; one per core, at most 4.")
@@ -171,7 +176,7 @@ def compare_models(
     drop: Drop = None,
     category: Category = None,
     group: Group = None,
-    time: Time = None,
+    time_column: TimeColumn = None,
     weight: Weight = None,
     positive: Positive = None,
     cost: Cost = None,
@@ -204,7 +209,7 @@ def compare_models(
         Source(
             tables or [],
             target,
-            Roles(drop or [], category or [], group, time, weight),
+            Roles(drop or [], category or [], group, time_column, weight),
             task,
             delimiter,
             strict,
@@ -213,7 +218,7 @@ def compare_models(
         models=models,
         metric=metric,
         budget=budget,
-        folds=folds,
+        cv=cv,
         seed=seed,
         jobs=jobs,
         out=out,
@@ -283,11 +288,13 @@ def fit_model(
     budget: Annotated[
         str, typer.Option(help="Time for the fit of `auto`, and for the estimate of the score.")
     ] = "60s",
+    cv: CV = None,
+    metric: Metric = None,
     task: TaskOption = None,
     drop: Drop = None,
     category: Category = None,
     group: Group = None,
-    time: Time = None,
+    time_column: TimeColumn = None,
     weight: Weight = None,
     positive: Positive = None,
     cost: Cost = None,
@@ -302,6 +309,7 @@ def fit_model(
     vicinal fit people.csv --target income --out people.vicinal
     vicinal fit people.csv -t income -m space-partitioning --set n_regions=4 -o people.vicinal
     vicinal fit fraud.csv -t fraud --positive yes --cost 20 -o fraud.vicinal
+    vicinal fit sales.csv -t sold --time-column day --metric mae -o sales.vicinal
     """
     from vicinal.cli import _training
     from vicinal.cli._check_table import Roles, Source
@@ -309,7 +317,7 @@ def fit_model(
     source = Source(
         tables,
         target,
-        Roles(drop or [], category or [], group, time, weight),
+        Roles(drop or [], category or [], group, time_column, weight),
         task,
         delimiter,
         strict,
@@ -321,6 +329,8 @@ def fit_model(
         seed=seed,
         out=out,
         budget=budget,
+        cv=cv,
+        metric=metric,
         positive=positive,
         cost=cost,
     )

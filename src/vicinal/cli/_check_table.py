@@ -170,15 +170,12 @@ def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.D
 
 def _in_time(frame, name):
     """Return the rows in the order of a column of dates or numbers."""
-    is_date = frame[name].dtype in (pl.Date, pl.Datetime)
-    order = TableEncoder("tree", kinds={name: "date"} if is_date else None)
+    from vicinal.auto._splits import moments
+
     try:
-        moments = order.fit_transform(frame.select(name))[:, -1]
+        return frame[np.argsort(moments(frame, name), kind="stable")]
     except ValueError as error:
-        raise InputError(f"--time {name!r} holds neither dates nor numbers: {error}") from error
-    if order.kinds_[name] not in ("date", "number") or np.isnan(moments).any():
-        raise InputError(f"--time {name!r} must hold a date or a number in every row")
-    return frame[np.argsort(moments, kind="stable")]
+        raise InputError(f"--time-column {name!r}: {error}") from error
 
 
 def _weights(column) -> np.ndarray:

@@ -16,7 +16,6 @@ import polars as pl
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.metrics import get_scorer_names
-from sklearn.model_selection import TimeSeriesSplit
 from sklearn.pipeline import Pipeline
 
 import vicinal
@@ -48,7 +47,7 @@ def compare(
     models: str | None,
     metric: str | None,
     budget: str,
-    folds: int,
+    cv: str | None,
     seed: int,
     jobs: int | None,
     out: Path,
@@ -66,12 +65,14 @@ def compare(
         check_folder(save, "--save")
     seconds = parse_seconds(budget)
     check_cost(cost)
+    folds = parse_cv(cv, source)
+    n_folds = _FOLDS if folds == "time" else int(folds)
     jobs = jobs or min(_MOST_JOBS, os.cpu_count() or 1)
     # Processes import what they need while the table is read.
     with processes_ahead(_WORKER, jobs):
         from vicinal.inspection.candidates import candidate_models
 
-        checked = source.load(min_rows=2 * folds)
+        checked = source.load(min_rows=2 * n_folds)
         label = None
         if positive is not None or cost is not None:
             label = positive_label(
@@ -80,7 +81,7 @@ def compare(
         chosen = candidate_models(checked.task, random_state=seed)
         chosen = chosen if models is None else pick(chosen, models)
         _refuse_single(checked)
-        scorer = resolve_metric(metric, checked, label, folds)
+        scorer = resolve_metric(metric, checked, label, n_folds)
         warn(checked, seed)
         end = started + seconds + _compile(chosen, checked)
         page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
@@ -91,7 +92,8 @@ def compare(
                 metric=scorer,
                 positive=label,
                 seconds=max(1.0, end - page_seconds - _clock.now()),
-                cv=folds if source.roles.time is None else TimeSeriesSplit(folds),
+                cv=folds,
+                time_column=_time_column(checked, source),
                 seed=seed,
                 jobs=jobs,
                 cache=None if fresh else cache or cache_folder(),
@@ -126,6 +128,7 @@ def leaderboard(
     positive: Any = None,
     seconds: float | None,
     cv: Any = 5,
+    time_column: str | None = None,
     seed: int = 0,
     jobs: int | None = None,
     cache: Path | None = None,
@@ -143,6 +146,7 @@ def leaderboard(
             checked.X,
             checked.y,
             cv=cv,
+            time_column=time_column,
             groups=checked.groups,
             sample_weight=checked.weights,
             metric=metric,
@@ -292,19 +296,29 @@ def fit(
     seed: int,
     out: Path,
     budget: str,
+    cv: str | None,
+    metric: str | None,
     positive: str | None,
     cost: float | None,
 ) -> None:
     """Fit a model with its encoder, print its estimated score, and save it."""
     check_folder(out, "--out")
     check_cost(cost)
-    seconds = parse_seconds(budget)
+    seconds, folds = parse_seconds(budget), parse_cv(cv, source)
     checked = source.load()
     name, estimator = one_model(model, checked.task, seed, settings)
     estimator = within(estimator, seconds)
     label = None
     if positive is not None or cost is not None:
         label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
+    scorer = None if metric is None else resolve_metric(metric, checked, label)
+    if isinstance(estimator, AutoClassifier | AutoRegressor):
+        if None not in (label, scorer) and label != np.unique(checked.y)[-1]:
+            raise InputError(f"--metric of auto is about {np.unique(checked.y)[-1]}, not {label}")
+        if cv is not None or folds == "time":
+            estimator.set_params(cv=folds, time_column=_time_column(checked, source))
+        if scorer is not None:
+            estimator.set_params(scoring=scorer)
     warn(checked, seed)
     started = _clock.now()
     fitted = fit_model(name, estimator, checked)
@@ -312,11 +326,12 @@ def fit(
         save_model(name, fitted, checked, source, out, positive=label)
     # Folds that will be done in time need no process of their own that could be stopped.
     is_quick = 2 * _FOLDS * (_clock.now() - started) < seconds
-    if hasattr(fitted, "score_error_") and source.roles.time is None:
-        line, held_out = _own_score(fitted, checked)
+    if hasattr(fitted, "score_error_"):
+        line, held_out = _own_score(fitted, checked, scorer)
     else:
         left = None if is_quick else seconds
-        line, held_out = _score_by_folds(name, estimator, checked, source, left, seed)
+        options = {"metric": scorer, "cv": folds, "time_column": _time_column(checked, source)}
+        line, held_out = _score_by_folds(name, estimator, checked, left, seed, **options)
     if cost is not None:
         threshold = choose_threshold(held_out, checked, label, cost)
         save_model(name, fitted, checked, source, out, positive=label, threshold=threshold)
@@ -371,10 +386,12 @@ def fingerprint(X: pl.DataFrame) -> str:
     return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
 
-def _own_score(fitted, checked) -> tuple[str, OutOfFold | None]:
+def _own_score(fitted, checked, metric) -> tuple[str, OutOfFold | None]:
     """Return the held-out score of a model in one line, and its held-out predictions."""
-    metric = "accuracy" if checked.task == "classification" else "r2"
-    line = f"on held-out rows: {metric} {fitted.score_:.4f} ± {fitted.score_error_:.4f}"
+    metric = metric or ("accuracy" if checked.task == "classification" else "r2")
+    score = -fitted.score_ if metric.startswith("neg_") else fitted.score_
+    label = metric.removeprefix("neg_").replace("_", " ")
+    line = f"on held-out rows: {label} {score:.4f} ± {fitted.score_error_:.4f}"
     if checked.task == "regression":
         return line, None
     proba, classes = fitted.held_out_, fitted.classes_
@@ -383,18 +400,19 @@ def _own_score(fitted, checked) -> tuple[str, OutOfFold | None]:
 
 
 def _score_by_folds(
-    name, estimator, checked, source, seconds, seed
+    name, estimator, checked, seconds, seed, *, metric, cv, time_column
 ) -> tuple[str, OutOfFold | None]:
     """Return the cross-validated score of a model in one line, and its held-out predictions."""
-    n_folds = min(_FOLDS, checked.X.height // 2)
+    n_folds = min(_FOLDS if cv == "time" else cv, checked.X.height // 2)
     if n_folds < 2:
         return "too few rows to estimate the score", None
     board = leaderboard(
         checked,
         {name: estimator},
-        metric=resolve_metric(None, checked, hint=""),
+        metric=metric or resolve_metric(None, checked, hint=""),
         seconds=seconds,
-        cv=n_folds if source.roles.time is None else TimeSeriesSplit(n_folds),
+        cv=cv if cv == "time" else n_folds,
+        time_column=time_column,
         seed=seed,
         quiet=True,
     )
@@ -416,6 +434,23 @@ def parse_seconds(text: str) -> float:
     if not found or float(found[1]) == 0:
         raise InputError(f"--budget {text!r} must be a time such as 90s, 5m or 1h")
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def parse_cv(text: str | None, source: Source) -> Any:
+    """Read --cv: a number of folds, or time, which a time column stands for, too."""
+    in_time = source.roles.time is not None
+    if text == "time" or (text is None and in_time):
+        return "time"
+    if in_time:
+        raise InputError(f"--cv {text} does not go with --time-column; leave out --cv")
+    if text is not None and not (text.isdecimal() and int(text) > 1):
+        raise InputError(f"--cv {text!r} must be a number of folds from 2 on, or time")
+    return int(text or _FOLDS)
+
+
+def _time_column(checked: CheckedTable, source: Source) -> str | None:
+    """Return the column of time, unless it is no feature: rows are in its order anyway."""
+    return source.roles.time if source.roles.time in checked.X.columns else None
 
 
 def resolve_metric(

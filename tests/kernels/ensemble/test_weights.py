@@ -12,7 +12,6 @@ from vicinal._kernels.ensemble._weights import (
     few_weights,
     log_proba,
     mean_and_error,
-    nested_predictions,
     pool_weights,
     project_to_simplex,
     stacked_mean_weights,
@@ -97,19 +96,6 @@ def test_no_class_is_certain_and_none_changes_place():
     np.testing.assert_allclose(np.exp(z).sum(axis=1), 1.0)
     np.testing.assert_allclose(np.exp(z[0, 1]), (1 / 3) / 11)
     np.testing.assert_array_equal(z.argmax(axis=1), proba.argmax(axis=1))
-
-
-def test_nested_pools_never_choose_on_the_fold_they_answer():
-    folds = np.array([0, 2, 1, 0, 1])
-    chosen_on = []
-
-    def choose(outside):
-        chosen_on.append(set(folds[outside]))
-        return lambda inside: 10.0 * folds[inside, None] + len(outside)
-
-    answers = nested_predictions(choose, folds)
-    assert chosen_on == [{1, 2}, {0, 2}, {0, 1}]
-    np.testing.assert_array_equal(answers[:, 0], [3, 24, 13, 3, 13])
 
 
 def test_answers_of_one_row_count_as_one():

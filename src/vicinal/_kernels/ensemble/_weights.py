@@ -12,6 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import softmax
 
+_MAX_QUANTILE_STEPS = 100
+
 
 def log_proba(proba: np.ndarray, n_rows: int) -> np.ndarray:
     """Return log probabilities with a prior of one sample, spread over the C classes.
@@ -44,30 +46,6 @@ def few_weights(
             out[kept] = weights
             return out
         kept = kept[~light]
-
-
-def nested_predictions(
-    choose: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]], folds: np.ndarray
-) -> np.ndarray:
-    """Return the prediction for every entry by an ensemble selected without its fold.
-
-    Parameters
-    ----------
-    choose : callable
-        (entries) -> function that predicts other entries; candidates, calibration and weights are
-        selected on the entries given.
-    folds : ndarray of int of shape (n_entries,)
-        Fold of each entry.
-    """
-    parts, entries = [], []
-    for fold in np.unique(folds):
-        inside = np.flatnonzero(folds == fold)
-        parts.append(choose(np.flatnonzero(folds != fold))(inside))
-        entries.append(inside)
-    predictions = np.concatenate(parts)
-    out = np.empty_like(predictions)
-    out[np.concatenate(entries)] = predictions
-    return out
 
 
 def mean_and_error(
@@ -167,24 +145,46 @@ def project_to_simplex(v: np.ndarray) -> np.ndarray:
     return np.maximum(v - excess[last] / (last + 1), 0.0)
 
 
-def stacked_mean_weights(
-    predictions: np.ndarray,
-    y: np.ndarray,
-    share: np.ndarray,
-    *,
-    tol: float = 1e-12,
-    max_iter: int = 50_000,
-) -> np.ndarray:
-    """Minimise ``sum_i share_i (y_i - sum_m w_m f_im)^2`` over the simplex (equation 22).
-
-    Accelerated projected gradients with restarts; stops when the duality gap falls below ``tol``
-    times the variance of the residuals at equal weights.
-    """
+def stacked_mean_weights(predictions: np.ndarray, y: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Minimise ``sum_i share_i (y_i - sum_m w_m f_im)^2`` over the simplex (equation 22)."""
     # On the simplex y - P w = (y 1' - P) w, so the objective is a quadratic form of residuals.
     residual = y[:, None] - predictions
-    A = residual.T @ (share[:, None] * residual)
+    return _simplex_minimum(residual.T @ (share[:, None] * residual))
+
+
+def stacked_quantile_weights(
+    predictions: np.ndarray, y: np.ndarray, share: np.ndarray, level: float
+) -> np.ndarray:
+    """Minimise the quantile loss of ``y - sum_m w_m f_m`` over the simplex.
+
+    The loss is ``|r| / 2 + (level - 1/2) r``, and ``|r|`` is below the parabola that touches it at
+    the last residual; its minimum over the simplex is the next step, so that no step is worse.
+    """
+    residual = y[:, None] - predictions
+    lean = (level - 0.5) * share @ residual
+    weights = np.full(predictions.shape[1], 1.0 / predictions.shape[1])
+    floor = 1e-6 * max(float(share @ np.abs(residual).mean(axis=1)), np.finfo(float).tiny)
+    before = np.inf
+    for _ in range(_MAX_QUANTILE_STEPS):
+        r = residual @ weights
+        loss = float(share @ (0.5 * np.abs(r) + (level - 0.5) * r))
+        if loss > (1.0 - 1e-7) * before:
+            break
+        before = loss
+        curve = residual.T @ ((share / (4.0 * np.maximum(np.abs(r), floor)))[:, None] * residual)
+        # A linear term is a quadratic form where weights add up to one.
+        weights = _simplex_minimum(curve + 0.5 * (lean + lean[:, None]))
+    return weights
+
+
+def _simplex_minimum(A: np.ndarray, *, tol: float = 1e-12, max_iter: int = 50_000) -> np.ndarray:
+    """Minimise ``w' A w``, convex on the simplex.
+
+    Accelerated projected gradients with restarts; stops when the duality gap falls below ``tol``
+    times the value at equal weights.
+    """
     weights = np.full(A.shape[0], 1.0 / A.shape[0])
-    scale = max(float(weights @ A @ weights), np.finfo(float).tiny)
+    scale = max(float(abs(weights @ A @ weights)), np.finfo(float).tiny)
     bound = float(np.linalg.eigvalsh(A)[-1])
     if bound <= 0.0:
         return weights

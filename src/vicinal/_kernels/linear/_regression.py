@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.optimize import lsq_linear
 from scipy.special import expit
 
 from vicinal._base import row_blocks
@@ -106,17 +107,24 @@ class RidgePath(NamedTuple):
         return self.level + (Z - self.centre) @ self.coef.transpose(0, 2, 1)
 
 
-def ridge_path(Z: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alphas) -> RidgePath:
-    """Fit with a free intercept and the penalty ``alpha tr(V) / d``, V the scatter of the rows."""
+def ridge_path(
+    Z: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alphas, signs=None
+) -> RidgePath:
+    """Fit with a free intercept and the penalty ``alpha tr(V) / d``, V the scatter of the rows.
+
+    ``signs`` (n_outputs, d) are those that coefficients must have; 0 leaves one free.
+    """
     share = np.ones(len(Z)) if weights is None else weights
     centre = share @ Z / share.sum()
     level = share @ Y / share.sum()
     root = np.sqrt(share)[:, None]
     A = root * (Z - centre)
-    return path_of_sums(centre, level, A.T @ A, A.T @ (root * (Y - level)), alphas)
+    return path_of_sums(centre, level, A.T @ A, A.T @ (root * (Y - level)), alphas, signs)
 
 
-def path_of_sums(centre, level, scatter: np.ndarray, products: np.ndarray, alphas) -> RidgePath:
+def path_of_sums(
+    centre, level, scatter: np.ndarray, products: np.ndarray, alphas, signs=None
+) -> RidgePath:
     """Fit from the means of rows and targets, the scatter V and sum_i w_i (z_i - centre) y_i'."""
     d = len(scatter)
     unit = np.trace(scatter) / d
@@ -125,6 +133,17 @@ def path_of_sums(centre, level, scatter: np.ndarray, products: np.ndarray, alpha
         # One Cholesky factor per penalty costs a tenth of an eigendecomposition.
         penalised = scatter.copy()
         penalised.flat[:: d + 1] += max(max(alpha, _LEAST_ALPHA) * unit, np.finfo(float).tiny)
+        if signs is not None:
+            # Least squares of the factor have the same minimum, also under constraints.
+            root = linalg.cholesky(penalised, lower=True)
+            right = linalg.solve_triangular(root, products, lower=True)
+            lower, upper = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
+            found = [
+                lsq_linear(root.T, one, bounds, method="bvls").x
+                for one, *bounds in zip(right.T, lower, upper, strict=True)
+            ]
+            coef.append(np.stack(found))
+            continue
         factor = cho_factor(penalised, overwrite_a=True, check_finite=False)
         coef.append(cho_solve(factor, products, check_finite=False).T)
     return RidgePath(centre, level, np.stack(coef))

@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import (
-    GroupKFold,
-    KFold,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    check_cv,
-)
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress, _clock, check_fold_count
+from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto._splits import table_splits
 from vicinal.inspection.candidates import candidate_models
 from vicinal.inspection.checks import is_classification
 from vicinal.inspection.compare._board import Board, Schedule
@@ -34,6 +30,7 @@ def compare(
     y: Any,
     *,
     cv: Any = 5,
+    time_column: Any = None,
     groups: Any = None,
     sample_weight: Any = None,
     metric: str | None = None,
@@ -62,9 +59,12 @@ def compare(
         Table of features.
     y : array-like of shape (n_samples,)
         Target.
-    cv : int, splitter or iterable, default=5
+    cv : int, "time", splitter or iterable, default=5
         Number of folds, shuffled, stratified for classifiers; or any splitter of scikit-learn, or
-        pairs of training and test rows.
+        pairs of training and test rows. ``"time"`` predicts five blocks of rows from the rows
+        before them; AutoClassifier and AutoRegressor with an int ``cv`` then use it inside, too.
+    time_column : str or int, default=None
+        Column of dates or numbers by which ``cv="time"`` orders the rows, instead of their order.
     groups : array-like of shape (n_samples,), default=None
         Rows of one group are never in two folds, also not in the inner folds of a model that takes
         groups.
@@ -137,7 +137,16 @@ def compare(
     if positive is not None and (len(np.unique(y)) != 2 or positive not in np.unique(y)):
         raise ValueError(f"positive={positive!r} must be one of two classes.")
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    folds = _folds(cv, y, groups, classification, random_state)
+    if time_column is not None and not isinstance(cv, str):
+        raise ValueError(f"time_column={time_column!r} needs cv='time', got cv={cv!r}.")
+    if isinstance(cv, str):
+        if cv != "time":
+            raise ValueError(f"cv={cv!r} must be a number, 'time', a splitter or pairs of rows.")
+        models = {name: _in_time(model, time_column) for name, model in models.items()}
+    if isinstance(cv, int | np.integer):
+        folds = _folds(cv, y, groups, classification, random_state)
+    else:
+        folds = table_splits(cv, X, y, groups, time_column, classifier=classification)
     groups = None if groups is None else np.asarray(groups)
     runner = FoldRunner(dict(models), X, y, folds, encoder, weights, groups)
     stored = None if cache is None else FoldCache(cache, X, y, folds, encoder, weights, groups)
@@ -153,17 +162,21 @@ def compare(
 
 
 def _folds(cv, y, groups, classification, random_state) -> list[tuple[np.ndarray, np.ndarray]]:
-    if isinstance(cv, int | np.integer):
-        if classification:
-            check_fold_count(int(cv), np.unique(y, return_counts=True)[1])
-        by_group = (GroupKFold, StratifiedGroupKFold)[classification]
-        plain = (KFold, StratifiedKFold)[classification]
-        splitter = (plain if groups is None else by_group)(
-            cv, shuffle=True, random_state=check_random_state(random_state)
-        )
-    else:
-        splitter = check_cv(cv, y, classifier=classification)
+    if classification:
+        check_fold_count(int(cv), np.unique(y, return_counts=True)[1])
+    by_group = (GroupKFold, StratifiedGroupKFold)[classification]
+    plain = (KFold, StratifiedKFold)[classification]
+    splitter = (plain if groups is None else by_group)(
+        cv, shuffle=True, random_state=check_random_state(random_state)
+    )
     return list(splitter.split(np.zeros((len(y), 1)), y, groups))
+
+
+def _in_time(model: Any, time_column: Any) -> Any:
+    """Return an AutoClassifier or AutoRegressor of random folds with splits in time instead."""
+    if isinstance(model, AutoClassifier | AutoRegressor) and isinstance(model.cv, int):
+        return clone(model).set_params(cv="time", time_column=time_column)
+    return model
 
 
 def _run_here(board: Board) -> None:

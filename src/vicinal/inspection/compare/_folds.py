@@ -11,12 +11,17 @@ from zipfile import BadZipFile
 
 import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.metrics import check_scoring
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import clone, is_classifier
 
 import vicinal
-from vicinal._base import _clock, fit_weighted, reads_frames, takes_weights, write_whole
+from vicinal._base import (
+    _clock,
+    fit_weighted,
+    reads_frames,
+    stored_score,
+    takes_weights,
+    write_whole,
+)
 from vicinal._base._compat import rows_of
 from vicinal.auto import AutoClassifier, AutoRegressor
 
@@ -160,19 +165,10 @@ def _predictions(model, X):
 def score(
     result: FoldResult, y_test: Any, metric: str, sample_weight: Any = None, positive: Any = None
 ) -> float:
-    """Score the stored predictions of a fold as scikit-learn's scorer would score the model.
-
-    ``positive`` is the positive class of two.
-    """
+    """Score the stored predictions of a fold; ``positive`` is the positive class of two."""
     if positive is not None:
         result, y_test = _about(result, positive), np.asarray(y_test) == positive
-    stored = (_StoredRegressor if result.classes is None else _StoredClassifier)(result)
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    scorer = check_scoring(stored, metric)
-    try:
-        return float(scorer(stored, np.zeros((len(y_test), 1)), y_test, **weights))
-    except AttributeError as error:
-        raise ValueError(f"{metric} needs scores that this model does not give") from error
+    return stored_score(result, y_test, metric, sample_weight)
 
 
 def _about(result: FoldResult, positive: Any) -> FoldResult:
@@ -188,44 +184,6 @@ def _about(result: FoldResult, positive: Any) -> FoldResult:
         proba=result.proba if is_second or result.proba is None else result.proba[:, ::-1],
         decision=decision if is_second or decision is None else -decision,
     )
-
-
-def _has(name: str):
-    return available_if(lambda stored: getattr(stored.result, name) is not None)
-
-
-class _Stored(BaseEstimator):
-    """Stored predictions with the interface of a fitted estimator."""
-
-    def __init__(self, result):
-        self.result = result
-        if result.classes is not None:
-            self.classes_ = result.classes
-
-    def fit(self, X, y):
-        return self
-
-    def predict(self, X):
-        return self.result.prediction
-
-    @_has("proba")
-    def predict_proba(self, X):
-        return self.result.proba
-
-    @_has("decision")
-    def decision_function(self, X):
-        return self.result.decision
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-
-class _StoredClassifier(ClassifierMixin, _Stored):
-    pass
-
-
-class _StoredRegressor(RegressorMixin, _Stored):
-    pass
 
 
 _ARRAYS = ("prediction", "classes", "proba", "decision")

@@ -80,7 +80,7 @@ def _averaged_proba(model: Any, x: Node) -> Node:
 def _averaged_value(model: Any, x: Node) -> Node:
     def value(base: Any, rows: Node) -> Node:
         last, rows = _last(base.estimator, rows)
-        return rows.write("values", last)
+        return rows.write("values", last) + base.offset
 
     return _averaged(model, x, value)
 
