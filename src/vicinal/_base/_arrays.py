@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -168,15 +169,12 @@ def gpu() -> str | None:
     has_driver = os.path.exists("/proc/driver/nvidia/version") or "torch" in sys.modules
     if not has_driver or find_spec("torch") is None:
         return None
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else None
+    return "cuda" if import_module("torch").cuda.is_available() else None
 
 
 def on_torch(device: str, *arrays: np.ndarray) -> list:
     """Return host arrays as torch tensors on a device."""
-    import torch
-
+    torch = import_module("torch")
     return [torch.asarray(array, device=device) for array in arrays]
 
 
