@@ -90,7 +90,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "linear": ("Linear models compared with scikit-learn", ("linear",)),
     "conformal": ("Intervals, label sets, novelty and label checks", ("rows",)),
-    "gpu": ("GPU compared with CPU", ("auto_cuda", "cuda")),
+    "gpu": ("GPU compared with CPU", ("devices", "auto_cuda", "cuda")),
     "distributed": ("Dask: memory and time by number of workers", ("distributed",)),
     "production": ("Serving, ONNX and the command line", ("serve", "load", "onnx", "shell")),
     "robustness": ("Invalid input, damaged files and signals", ("robustness",)),

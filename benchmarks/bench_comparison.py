@@ -47,19 +47,24 @@ def judge(name: str, n_rows: int, label: str, seed: int) -> dict:
         if predicted is None:
             return found
         predicted = found.pop("probabilities", predicted)
-        classes = np.unique(y)
+        classes = None if task == "regression" else np.unique(y)
     else:
         predicted, classes, found = fit_here(label, task, rows, y)
-    if task == "regression":
-        found["loss"] = float(np.mean((predicted - y_test) ** 2) / y_test.var())
-        return found
+    return found | loss_of(predicted, classes, y_test)
+
+
+def loss_of(predicted: np.ndarray, classes: np.ndarray | None, y_test: np.ndarray) -> dict:
+    """Return the squared error in units of the variance, or log loss and error in %."""
+    if classes is None:
+        return {"loss": float(np.mean((predicted - y_test) ** 2) / y_test.var())}
     known = np.isin(y_test, classes)
     own = np.zeros(len(y_test))
     own[known] = predicted[known, np.searchsorted(classes, y_test[known])]
-    found["loss"] = float(-np.log(np.maximum(own, _LEAST)).mean())
-    found["error"] = float(100.0 * np.mean(classes[predicted.argmax(axis=1)] != y_test))
-    found["test rows"] = len(y_test)
-    return found
+    return {
+        "loss": float(-np.log(np.maximum(own, _LEAST)).mean()),
+        "error": float(100.0 * np.mean(classes[predicted.argmax(axis=1)] != y_test)),
+        "test rows": len(y_test),
+    }
 
 
 def fit_here(label: str, task: str, rows, y):
