@@ -67,26 +67,9 @@ REGRESSION = (
     "diabetes", "laser", "mortgage", "airfoil", "friedman1", "friedman2", "friedman3", "puma32h",
     "grid_stability",
 )  # fmt: skip
-# Errors in % of the stack that came before (``LocalClassifier()`` at 7bb4998 and a89b18b): mean of
-# ten splits with at most 1,000 rows, and the published splits.
-EARLIER = {
-    "wine": 1.48, "vertebral": 15.59, "wdbc": 2.16, "wbc_original": 3.24, "banana": 10.38,
-    "spambase": 5.31, "optdigits": 1.63, "satimage": 10.29, "pendigits": 1.15, "letter": 13.98,
-    "shuttle": 0.42, "adult": 15.36, "covtype": 27.46, "census_income": 5.57, "isolet": 6.26,
-    "diabetes": 51.08, "laser": 1.19, "mortgage": 0.04, "airfoil": 4.37, "friedman1": 5.94,
-    "friedman2": 10.25, "friedman3": 9.66, "puma32h": 8.38, "grid_stability": 8.59,
-}  # fmt: skip
-PUBLISHED = {
-    "satimage": 7.05, "pendigits": 1.00, "letter": 1.77, "optdigits": 1.00, "shuttle": 0.07,
-    "isolet": 3.59, "spambase": 3.97, "adult": 12.76,
-}  # fmt: skip
-BARS = {
-    "grid_stability": 5.5,
-    "puma32h": 7.5,
-    "friedman1": 5.6,
-    "adult": 14.9,
-    "census_income": 5.4,
-}
+PUBLISHED = (
+    "satimage", "pendigits", "letter", "optdigits", "shuttle", "isolet", "spambase", "adult",
+)  # fmt: skip
 _FRIEDMAN = {
     "friedman1": (make_friedman1, 1.0),
     "friedman2": (make_friedman2, 125.0),
@@ -423,49 +406,21 @@ def _ranks(errors: np.ndarray) -> np.ndarray:
     return below + (same + 1) / 2.0
 
 
-def earlier_table(page: ResultsPage) -> None:
-    """Add ours beside the stack that came before and the bars of single sets."""
-    rows = []
-    for task, names, aim in (
-        ("classification", CLASSIFICATION, 0.97),
-        ("regression", REGRESSION, 0.90),
-    ):
-        ratios = []
-        for name in names:
-            found = answered(name, "1000", [OURS])
-            if not found:
-                continue
-            error = float(errors_of(found).mean())
-            ratios.append(_ratio(error, EARLIER[name], task))
-            bar = BARS.get(name)
-            met = "" if bar is None else f"{bar:g}: {'met' if error <= bar else 'not reached'}"
-            line = [f"{name} ({len(found)})", f"{error:.2f}", f"{EARLIER[name]:.2f}"]
-            rows.append([*line, f"{ratios[-1]:.2f}", met])
-        if ratios:
-            mean = float(np.exp(np.mean(np.log(ratios))))
-            met = f"{aim:g}: {'met' if mean <= aim else 'not reached'}"
-            rows.append([f"{task}, geometric mean", "", "", f"{mean:.3f}", met])
-    if rows:
-        page.table(["set (splits)", "ours", "the previous version", "ratio", "aim"], rows)
-
-
 def published_table(page: ResultsPage) -> None:
-    """Add the published splits: ours, the previous version, others, seconds per forest."""
+    """Add the published splits: ours, others, seconds per forest."""
     labels = (OURS, *SINGLE[:4])
     rows, mixed, on_device = [], [], stored("auto_cuda")
-    for name, earlier in PUBLISHED.items():
+    for name in PUBLISHED:
         found = answered(name, "published", labels)
         if not found:
             continue
         mine, forest = found[0][0], found[0][1]
-        aim = 1.4 if name == "letter" else earlier + 0.1
         nets = on_device.find(name, "all", "with nets")
         rows.append(
             [
                 name,
                 f"{mine['error']:.2f}",
                 f"{nets['error']:.2f}" if nets else "-",
-                f"{aim:.2f}: {'met' if mine['error'] <= aim else 'not reached'}",
                 f"{100 * (1 - mine['score']):.2f} ± {100 * mine['score error']:.2f}",
                 *(f"{case['error']:.2f}" for case in found[0][1:]),
                 f"{mine['fit']:.0f}",
@@ -476,7 +431,7 @@ def published_table(page: ResultsPage) -> None:
         mixed.append(f"- {name}: {', '.join(mine['members'])}")
     if not rows:
         return
-    header = ["set", "ours", "ours on a GPU", "aim", "estimated", *SINGLE[:4]]
+    header = ["set", "ours", "ours on a GPU", "estimated", *SINGLE[:4]]
     header += ["our fit, CPU s", "/ forest's", "our predict, CPU s"]
     page.text(
         "## Published splits\n\nTest error in %, all training rows; forests of 500 trees. On a "
@@ -548,8 +503,6 @@ def write(page: ResultsPage) -> None:
         "machine's decision, to the final regression, which then takes no step. Rank and ratio "
         "of stacking contain this."
     )
-    page.text("### Compared with the previous version\n\nIts errors are means of ten splits.")
-    earlier_table(page)
     if is_answered("1000", (OURS, HINDSIGHT)):
         page.text(
             "### What better weights could gain\n\nOur base models with weight again, averaged by "

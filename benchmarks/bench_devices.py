@@ -59,9 +59,9 @@ def main():
     page = ResultsPage(
         "devices", "AutoClassifier and AutoRegressor with a GPU and a table on the host",
         "Log loss, or squared error in units of the variance, on test rows, mean of two splits "
-        "with at most 1,000 training rows, on one NVIDIA H200 and one thread of its host. \"Both\" fits trees and "
-        "local models on the processor and networks on the GPU. Seconds are wall time, with other "
-        "fits at the same time.",
+        "with at most 1,000 training rows, on one NVIDIA H200 and one thread of its host. "
+        "\"Both\" fits trees and local models on the processor and networks on the GPU. Seconds "
+        "are wall time, with other fits at the same time.",
         packages=("torch",),
     )  # fmt: skip
     if not (options.page or is_rebuilding()):
