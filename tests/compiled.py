@@ -7,7 +7,6 @@ Workers of the suite that need the same function at the same time would each com
 import numpy as np
 
 from vicinal import (
-    AveragedPerceptron,
     DivideConquerSVC,
     LocalClassifier,
     LocalRegressor,
@@ -16,6 +15,7 @@ from vicinal import (
     PrincipalSurface,
     PrunedTreeClassifier,
 )
+from vicinal.linear import AveragedPerceptron
 from vicinal.neighbors import NeighborSearch
 
 _rng = np.random.RandomState(0)
@@ -40,8 +40,8 @@ def _regressors():
 
 # In pairs of about equal length; an odd number of workers shares them less evenly.
 STEPS = [
-    lambda: _local("multinomial").predict(_X[:2]),
-    lambda: _local("log_loss").decision_function_and_gradient(_X[:2]),
+    lambda: _local("log_loss").predict(_X[:2]),
+    lambda: _local("squared_hinge").decision_function_and_gradient(_X[:2]),
     lambda: _neighbors(np.float64),
     lambda: _neighbors(np.float32),
     _regressors,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_regression
 
-_MANY = 5000  # tests of a run of the whole suite
+_MANY = 8000  # tests of a run of the whole suite
 
 
 def pytest_collection_finish(session):
