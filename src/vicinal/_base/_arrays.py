@@ -117,14 +117,14 @@ def sums_by_class(X: Any, codes: Any, weights: Any, n_classes: int) -> tuple[Any
         from scipy.sparse import csr_array
 
         values = np.ones(len(X)) if weights is None else weights
-        members = csr_array((values, codes, np.arange(len(X) + 1)), shape=(len(X), n_classes))
-        return np.bincount(codes, weights=weights, minlength=n_classes), members.T @ X
+        indicators = csr_array((values, codes, np.arange(len(X) + 1)), shape=(len(X), n_classes))
+        return np.bincount(codes, weights=weights, minlength=n_classes), indicators.T @ X
     xp = namespace(X)
     kinds = xp.arange(n_classes, device=compat.device(X))
-    members = xp.astype(codes[:, None] == kinds[None, :], X.dtype)
+    indicators = xp.astype(codes[:, None] == kinds[None, :], X.dtype)
     if weights is not None:
-        members = members * weights[:, None]
-    return xp.sum(members, axis=0), members.T @ X
+        indicators = indicators * weights[:, None]
+    return xp.sum(indicators, axis=0), indicators.T @ X
 
 
 def solve_lower(lower: Any, right: Any, *, transposed: bool = False) -> Any:
