@@ -78,9 +78,9 @@ def check_same_device(X: Any, other: Any, name: str) -> None:
 def on_device_of(values: Any, X: Any) -> Any:
     """Return an array or sparse matrix of the host where ``X`` is, floats in its precision.
 
-    If ``X`` is on the host, ``values`` are returned as they are.
+    If ``X`` is on the host, or ``values`` are not, they are returned as they are.
     """
-    if not is_array_api(X):
+    if not is_array_api(X) or is_array_api(values):
         return values
     values = values.toarray() if hasattr(values, "toarray") else np.ascontiguousarray(values)
     dtype = X.dtype if values.dtype.kind == "f" else None
