@@ -1,5 +1,6 @@
 """How fast does a served model answer one row at a time, and does it survive kill -9?"""
 
+import asyncio
 import http.client
 import json
 import multiprocessing
@@ -19,13 +20,15 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-from _harness import ResultsPage
+from _harness import MissingCaseError, ResultsPage
 from vicinal import AnchoredLocalClassifier, LocalClassifier
 from vicinal.io import save
 
 N_CLIENTS = 8
 SECONDS, N_ROUNDS = 60.0, 6
 WARM = 50
+TICK = 0.01
+_LAGS = ("health_max_ms", "lag_ms", "own_lag_ms")
 KILLED_AFTER = 5.0
 PEER = "FastAPI and joblib"
 
@@ -222,6 +225,41 @@ def killed(command, X, expected):
     }
 
 
+def watched(log, *arguments):
+    """Run the command ``vicinal`` and write the longest lags of its event loop to a file.
+
+    The lag is how much later than planned a task of the loop runs. What the loop's thread waited
+    for a core meanwhile (Linux counts it) is the load of the machine, not work of the server.
+    """
+    import uvicorn
+
+    from vicinal.cli import main as command
+
+    log = Path(log)
+    waited = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+
+    async def watch():
+        while True:
+            before, started = waited.read_text(), time.perf_counter()
+            await asyncio.sleep(TICK)
+            lag = 1e3 * (time.perf_counter() - started - TICK)
+            core = 1e-6 * (int(waited.read_text().split()[1]) - int(before.split()[1]))
+            found = {"lag_ms": lag, "own_lag_ms": max(0.0, lag - core)}
+            known = json.loads(log.read_text()) if log.exists() else dict.fromkeys(found, -1.0)
+            if any(found[name] > known[name] for name in found):
+                log.write_text(json.dumps({name: max(found[name], known[name]) for name in found}))
+
+    startup = uvicorn.Server.startup
+
+    async def watched_startup(server, *given, **named):
+        await startup(server, *given, **named)
+        server.watch = asyncio.ensure_future(watch())
+
+    uvicorn.Server.startup = watched_startup
+    sys.argv = ["vicinal", *arguments]
+    command()
+
+
 class Attack:
     """Requests that a server must survive, sent by several clients at a time.
 
@@ -350,17 +388,54 @@ def processor_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def attack_table(page, folder):
-    """Add what attacks do to the latency and memory of a server."""
+def lagging(command, attack, one):
+    """Attack a server; return the longest wait for /healthz and lags of the event loop."""
+    log = Path(command[2])
+    server = Server(command)
+    ask(server.port, "POST", "/predict", one)
+    log.unlink()  # lags of the start do not count
+    watch = Watch(server.port, "GET", "/healthz")
+    attack.statuses(server.port)
+    found = {"health_max_ms": max(watch.stop()["ms"]), **json.loads(log.read_text())}
+    server.stop()
+    return found
+
+
+def attacked_model(folder):
+    """Save a model and its table; return arguments of `serve`, a request and the attacks."""
     data = load_breast_cancer(as_frame=True)
     path, table = Path(folder) / "attacked.vicinal", Path(folder) / "attacked.csv"
     save(LocalClassifier(n_neighbors=40, alpha=1.0).fit(data.data, data.target), path)
     data.data.to_csv(table, index=False)
-    command = ours(path)
-    command[-1:] = ["--table", str(table), "--port"]
     one = json.dumps({"rows": data.data.iloc[:1].to_dict("records")})
+    return ["serve", str(path), "--table", str(table), "--port"], one, attacks(data.data)
+
+
+def lag_table(page, folder):
+    """Add the lag of the event loop under attack; nothing where it was never measured."""
+    arguments, one, tried = attacked_model(folder)
+    command = [__file__, "--watched", str(Path(folder) / "lag.json"), *arguments]
     rows = []
-    for name, attack in attacks(data.data).items():
+    for name, attack in tried.items():
+        try:
+            found = page.case(("lag", name), lambda a=attack: lagging(command, a, one))
+        except MissingCaseError:
+            return
+        rows.append([name, *(f"{found[key]:.0f}" for key in _LAGS)])
+    page.text(
+        "Longest wait for `/healthz` under the same attacks, longest lag of the server's event "
+        "loop (how much later than planned a task of it runs), and that lag without the time that "
+        "its thread waited for a core, which is load of the machine."
+    )
+    page.table(["attack", "/healthz, ms", "lag, ms", "lag without waits for a core, ms"], rows)
+
+
+def attack_table(page, folder):
+    """Add what attacks do to the latency and memory of a server."""
+    arguments, one, tried = attacked_model(folder)
+    command = [*ours("")[:2], *arguments]
+    rows = []
+    for name, attack in tried.items():
         found = page.case(("attack", name), lambda a=attack: attacked(command, a, one))
         statuses = ", ".join(f"{n} x {s}" for s, n in sorted(found["statuses"].items()))
         rows.append(
@@ -396,6 +471,9 @@ def main():
     if sys.argv[1:2] == ["--peer"]:
         peer(sys.argv[2], int(sys.argv[3]))
         return
+    if sys.argv[1:2] == ["--watched"]:
+        watched(*sys.argv[2:])
+        return
     page = ResultsPage(
         "serve",
         "A served model under load",
@@ -409,6 +487,10 @@ def main():
         packages=("starlette", "uvicorn", "fastapi", "joblib"),
     )
     X, y = load_breast_cancer(return_X_y=True)
+    if sys.argv[1:] == ["lag"]:
+        with tempfile.TemporaryDirectory() as folder:
+            lag_table(page, folder)
+        return
     with tempfile.TemporaryDirectory() as folder:
         plan = {}
         for name, model in models().items():
@@ -442,6 +524,7 @@ def main():
         command, expected = plan["vicinal serve", "LocalClassifier"]
         found = page.case(("kill",), lambda: killed(command, X, expected))
         attack_table(page, folder)
+        lag_table(page, folder)
     same = "the same to the last bit" if found["same"] else "NOT the same"
     page.text(
         f"`kill -9` of `vicinal serve` (LocalClassifier) after {KILLED_AFTER:.0f} s under the same "

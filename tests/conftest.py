@@ -7,6 +7,20 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_regression
 
+_MANY = 8000  # tests of a run of the whole suite
+
+
+def pytest_collection_finish(session):
+    """In a run of the whole suite, let the workers share the compilation of what all need."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or len(session.items) < _MANY:
+        return
+    from tests.compiled import STEPS
+
+    number = int(worker["workerid"].removeprefix("gw"))
+    for step in STEPS[number :: worker["workercount"]]:
+        step()
+
 
 @pytest.fixture
 def rng():

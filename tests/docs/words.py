@@ -20,7 +20,7 @@ WORDS = {
     r"ask|asks|asked|asking": "query, request",
     r"gaps?": "missing value",
     r"anew|once more": "again",
-    r"on_device_of|besides": "compared with, versus",
+    r"beside|besides": "compared with, versus",
     r"word columns?|words": "categorical column, categories, strings",
     r"places?|placed|placement|placements|placing": "index, position, coordinates",
     r"members?": "base model",

@@ -408,7 +408,7 @@ def test_pipelines_of_text_and_imputation_survive(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which Windows lacks")
 @pytest.mark.parametrize(
-    "n_kills", [20, pytest.param(200, marks=pytest.mark.statistical)], ids=["some", "many"]
+    "n_kills", [16, pytest.param(200, marks=pytest.mark.statistical)], ids=["some", "many"]
 )
 def test_save_killed_at_any_moment_leaves_the_old_model_or_the_new_one(tmp_path, n_kills):
     old, new = killed(tmp_path / "model.vicinal", n_kills)

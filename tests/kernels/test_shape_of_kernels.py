@@ -1,6 +1,7 @@
-"""The kernels stay small enough to read, and compiled doors are used as they are meant."""
+"""The kernels stay small enough to read, and compiled functions are called as they are meant."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,23 +21,27 @@ _BRANCHES = (
     ast.comprehension,
     ast.match_case,
 )
-# Only compiled functions may call what these decorate: the first kind has no door to Python.
+# Only compiled functions may call what these decorate: Python cannot call the first kind.
 _INNER = {"inner_jit", "inline_jit"}
 # These count no references to arrays.
 _UNCOUNTED = {"inner_jit", "outer_jit"}
 
 
+@cache
+def nodes(path):
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def functions(path):
-    return [
-        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
-    ]
+    return [node for node in nodes(path) if isinstance(node, ast.FunctionDef)]
 
 
 def complexity(function):
     """Count the ways through a function: one, and one more for each branch."""
-    nodes = list(ast.walk(function))
-    branches = sum(isinstance(node, _BRANCHES) for node in nodes)
-    return 1 + branches + sum(len(n.values) - 1 for n in nodes if isinstance(n, ast.BoolOp))
+    inside = list(ast.walk(function))
+    branches = sum(isinstance(node, _BRANCHES) for node in inside)
+    return 1 + branches + sum(len(n.values) - 1 for n in inside if isinstance(n, ast.BoolOp))
 
 
 def decorators(function):
@@ -63,10 +68,10 @@ def called_names(node):
     return {function.id for function in calls if isinstance(function, ast.Name)}
 
 
-def without_door(path):
-    """Return the names in a file that stand for functions without a door to Python."""
+def inner_functions(path):
+    """Return the names in a file that stand for functions that Python cannot call."""
     names = {f.name for f in functions(path) if decorators(f) & _INNER}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vicinal._kernels."):
             source = PACKAGE.parent.joinpath(*node.module.split(".")).with_suffix(".py")
             if source.exists():
@@ -75,11 +80,11 @@ def without_door(path):
     return names
 
 
-def test_python_never_calls_what_has_no_door():
+def test_python_never_calls_inner_functions():
     """Such a call would end the process, not raise."""
-    assert "newton_fit" in without_door(PACKAGE / "_kernels" / "local" / "_classifiers.py")
+    assert "newton_fit" in inner_functions(PACKAGE / "_kernels" / "local" / "_classifiers.py")
     for path in PACKAGE.rglob("*.py"):
-        inner = without_door(path)
+        inner = inner_functions(path)
         for function in functions(path) if inner else []:
             if not any(name.endswith("jit") for name in decorators(function)):
                 assert not called_names(function) & inner, f"{path.name}: {function.name}"
@@ -87,12 +92,7 @@ def test_python_never_calls_what_has_no_door():
 
 def test_functions_that_count_no_references_make_no_tuples():
     """One that returned a tuple of arrays would have them freed while they are in use."""
-    tuples = {
-        node.name
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    }
+    tuples = {node.name for path in FILES for node in nodes(path) if isinstance(node, ast.ClassDef)}
     assert "Fit" in tuples
     for path in FILES:
         for function in functions(path):

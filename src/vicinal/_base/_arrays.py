@@ -82,9 +82,9 @@ def check_same_device(X: Any, other: Any, name: str) -> None:
 def on_device_of(values: Any, X: Any) -> Any:
     """Return an array or sparse matrix of the host where ``X`` is, floats in its precision.
 
-    If ``X`` is on the host, ``values`` are returned as they are.
+    If ``X`` is on the host, or ``values`` are not, they are returned as they are.
     """
-    if not is_array_api(X):
+    if not is_array_api(X) or is_array_api(values):
         return values
     values = values.toarray() if hasattr(values, "toarray") else np.ascontiguousarray(values)
     dtype = X.dtype if values.dtype.kind == "f" else None
@@ -121,14 +121,14 @@ def sums_by_class(X: Any, codes: Any, weights: Any, n_classes: int) -> tuple[Any
         from scipy.sparse import csr_array
 
         values = np.ones(len(X)) if weights is None else weights
-        members = csr_array((values, codes, np.arange(len(X) + 1)), shape=(len(X), n_classes))
-        return np.bincount(codes, weights=weights, minlength=n_classes), members.T @ X
+        indicators = csr_array((values, codes, np.arange(len(X) + 1)), shape=(len(X), n_classes))
+        return np.bincount(codes, weights=weights, minlength=n_classes), indicators.T @ X
     xp = namespace(X)
     kinds = xp.arange(n_classes, device=compat.device(X))
-    members = xp.astype(codes[:, None] == kinds[None, :], X.dtype)
+    indicators = xp.astype(codes[:, None] == kinds[None, :], X.dtype)
     if weights is not None:
-        members = members * weights[:, None]
-    return xp.sum(members, axis=0), members.T @ X
+        indicators = indicators * weights[:, None]
+    return xp.sum(indicators, axis=0), indicators.T @ X
 
 
 def solve_lower(lower: Any, right: Any, *, transposed: bool = False) -> Any:

@@ -487,7 +487,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
     >>> rng = np.random.RandomState(0)
     >>> X = rng.uniform(-1, 1, (600, 4))
     >>> y = np.sin(6 * X[:, 0]) * X[:, 1]
-    >>> model = NeuralNeighborsRegressor(n_estimators=2, random_state=0).fit(X[:500], y[:500])
+    >>> model = NeuralNeighborsRegressor(1, random_state=0).fit(X[:500], y[:500])
     >>> model.score(X[500:], y[500:]) > 0.9
     True
     >>> weights = model.neighbors(X[500:501], n_neighbors=3)
@@ -632,7 +632,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
     >>> rng = np.random.RandomState(0)
     >>> X = rng.uniform(-1, 1, (600, 4))
     >>> y = np.where(np.sin(6 * X[:, 0]) * X[:, 1] > 0, "up", "down")
-    >>> model = NeuralNeighborsClassifier(n_estimators=2, random_state=0).fit(X[:500], y[:500])
+    >>> model = NeuralNeighborsClassifier(1, random_state=0).fit(X[:500], y[:500])
     >>> model.score(X[500:], y[500:]) > 0.85
     True
     >>> weights = model.neighbors(X[500:501], n_neighbors=3)

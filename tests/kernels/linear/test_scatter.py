@@ -229,7 +229,7 @@ def test_blocks_of_columns_of_unequal_width(rows):
     found = block_gram(*on_device(X, weights), mean, blocks)
     assert_allclose(found, block_gram(X, weights, mean, blocks), rtol=1e-10)
     Z = (X - mean) * np.sqrt(weights)[:, None]
-    # Columns of blocks meet in their order: the second has none on_device_of its first.
+    # Columns of blocks meet in their order: the second has none beside its first.
     assert_allclose(found[0, 1], Z[:, 0] @ Z[:, 4])
     assert_allclose(found[0, 2], Z[:, 0] @ Z[:, 1] + Z[:, 3] @ Z[:, 2])
 

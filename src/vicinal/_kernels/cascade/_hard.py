@@ -2,7 +2,7 @@
 
 Region ``k`` of ``r`` is reached by the samples that the gates ``0 .. k-1`` passed on; gate ``k``
 keeps a sample (score at most 0) or passes it on (score above 0), and the last region has no gate.
-Arrays may be of any library, unless a function says otherwise; rows stay on their device.
+Arrays may be of any library, if the docstring names no other; rows stay on their device.
 """
 
 from typing import Any
