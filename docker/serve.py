@@ -17,7 +17,6 @@ if __name__ == "__main__":
     serve(
         load(path),
         host="0.0.0.0",
-        port=int(os.environ.get("VICINAL_PORT", "8000")),
         token=os.environ["VICINAL_TOKEN"],
         workers=int(os.environ.get("VICINAL_WORKERS", "1")),
         target=target,

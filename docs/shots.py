@@ -93,14 +93,16 @@ def explorer_page(X, y, path):
     """Write a page that computes an anchored model in the browser."""
     anchored = AnchoredLocalClassifier(64, n_neighbors=160, alpha=1.0, random_state=0)
     model = make_pipeline(TableEncoder(), anchored).fit(X[:N_TRAIN], y[:N_TRAIN])
-    return write_html(ExplorerReport(model, X[N_TRAIN:], y[N_TRAIN:], title="Adult"), path)
+    rows, known = X[N_TRAIN:], y[N_TRAIN:]
+    return write_html(ExplorerReport(model, rows, known, title="Adult", target="income"), path)
 
 
 def served_app(X, y):
     """Return the application of a served AutoClassifier."""
     model = AutoClassifier(max_fit_time=30, random_state=0)
     model.fit(X[:N_TRAIN].to_pandas(), y[:N_TRAIN])
-    return create_app(model, name="adult", table=X[N_TRAIN:].to_pandas(), y=y[N_TRAIN:])
+    table = X[N_TRAIN:].to_pandas()
+    return create_app(model, name="adult", target="income", table=table, y=y[N_TRAIN:])
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import (
@@ -19,11 +20,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from vicinal._base import is_frame
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
+from vicinal.report._table import with_column
 from vicinal.report.explorer import ExplorerColumn, ExplorerPage, errors_of
 from vicinal.table import TableEncoder
 
@@ -161,29 +162,26 @@ _N_TREES = 400
 
 
 class TreeCopy(BaseEstimator):
-    """Boosted trees with the predictions of another model, for rows of mixed values.
+    """Boosted trees with the outputs of another model.
 
     Parameters
     ----------
-    model : estimator
-        The model.
-    table : data frame or array
-        Rows whose values are mixed.
     random_state : int, RandomState instance or None
-        Seed of the rows and trees.
+        Seed of the trees.
     """
 
-    def __init__(self, model: Any, table: Any, random_state: Any) -> None:
-        rng = check_random_state(random_state)
-        n, shape = num_samples(table), (_COPIED_ROWS + _CHECKED_ROWS, table.shape[1])
-        # Half of the columns of a row are those of another one.
-        index = np.where(rng.rand(*shape) < 0.5, rng.randint(n, size=shape), 0)
-        index = np.where(index == 0, rng.randint(n, size=(len(index), 1)), index)
-        rows = _mixed(table, index)
-        self.encoder = TableEncoder().fit(rows)
-        self.classes: Any = getattr(model, "classes_", None)
-        X, outputs = self.encoder.transform(rows), self._outputs(model, rows)
-        self.boosters = [
+    def __init__(self, random_state: Any = None) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: np.ndarray, outputs: np.ndarray, classes: Any = None) -> "TreeCopy":
+        """Fit values, or probabilities of classes, one column each."""
+        rng = check_random_state(self.random_state)
+        if classes is not None:
+            self.classes_ = classes
+            outputs = np.log(np.clip(outputs, 1e-3, 1.0))
+            if len(classes) == 2:
+                outputs = outputs[:, 1:] - outputs[:, :1]
+        self.boosters_ = [
             GradientBoostingRegressor(
                 n_estimators=max(60, _N_TREES // outputs.shape[1]),
                 max_depth=6,
@@ -191,58 +189,26 @@ class TreeCopy(BaseEstimator):
                 min_samples_leaf=5,
                 subsample=0.5,
                 random_state=rng.randint(2**31),
-            ).fit(X[:_COPIED_ROWS], output)
-            for output in outputs[:_COPIED_ROWS].T
+            ).fit(X, output)
+            for output in outputs.T
         ]
-        if self.classes is not None:
-            self.classes_ = self.classes
-        checked = X[_COPIED_ROWS:]
-        own = self._shares(outputs[_COPIED_ROWS:])
-        found = self._shares(self._scores(checked))
-        self.quality = {
-            "n_rows": _CHECKED_ROWS,
-            "difference": float(np.abs(own - found).mean()),
-            "changed": float((own.argmax(axis=1) != found.argmax(axis=1)).mean()),
-        }
-
-    def _outputs(self, model: Any, rows: Any) -> np.ndarray:
-        """Return what the trees fit: values, log odds of two classes, or log probabilities."""
-        if self.classes is None:
-            return np.asarray(model.predict(rows), dtype=float)[:, None]
-        if hasattr(model, "predict_proba"):
-            proba = np.asarray(model.predict_proba(rows))
-        else:
-            proba = np.asarray(model.predict(rows))[:, None] == self.classes
-        logs = np.log(np.clip(proba, 1e-3, 1.0))
-        return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
-
-    def _scores(self, X: np.ndarray) -> np.ndarray:
-        return np.column_stack([booster.predict(X) for booster in self.boosters])
-
-    def _shares(self, scores: np.ndarray) -> np.ndarray:
-        """Return values or probabilities from what the trees fit."""
-        if self.classes is None:
-            return scores
-        if scores.shape[1] == 1:
-            scores = np.column_stack([np.zeros(len(scores)), scores])
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return the probabilities of encoded rows."""
-        return self._shares(self._scores(X))
+        return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the values of encoded rows."""
-        return self._scores(X)[:, 0]
+        return self.boosters_[0].predict(X)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Return the probabilities of encoded rows."""
+        scores = np.column_stack([booster.predict(X) for booster in self.boosters_])
+        if scores.shape[1] == 1:
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+        return softmax(scores, axis=1)
 
     def arrays(self) -> dict[str, Any]:
         """Return the nodes of the trees."""
         outputs = []
-        for booster in self.boosters:
+        for booster in self.boosters_:
             parts = []
             for tree in (one.tree_ for one in booster.estimators_[:, 0]):
                 value = booster.learning_rate * tree.value[:, 0, 0]
@@ -250,20 +216,36 @@ class TreeCopy(BaseEstimator):
                 nodes = tree.children_left, tree.children_right, tree.feature, tree.threshold, value
                 parts.append({k: v.tolist() for k, v in zip(names, nodes, strict=True)})
             outputs.append({"start": float(np.ravel(booster.init_.constant_)[0]), "parts": parts})
-        link = "value" if self.classes is None else "softmax"
+        link = "softmax" if hasattr(self, "classes_") else "value"
         return {"kind": "trees", "link": link, "outputs": outputs}
 
 
-def _mixed(table: Any, index: np.ndarray) -> Any:
-    """Return a table whose cells come from these rows."""
-    if not is_frame(table):
-        return np.asarray(table)[index, np.arange(index.shape[1])]
-    columns = {}
-    for j, name in enumerate(table.columns):
-        rows = rows_of(table, index[:, j])
-        is_pandas = hasattr(rows, "iloc")
-        columns[name] = rows.iloc[:, j].reset_index(drop=True) if is_pandas else rows.to_series(j)
-    return type(table)(columns)
+def copy_of(model: Any, table: Any, random_state: Any) -> tuple[Pipeline, dict[str, Any]]:
+    """Return a copy of a model for rows of mixed values, and how much its outputs differ."""
+    rng = check_random_state(random_state)
+    n, n_rows = num_samples(table), _COPIED_ROWS + _CHECKED_ROWS
+    own = rng.randint(n, size=n_rows)
+    rows = rows_of(table, own)
+    for j in range(table.shape[1]):  # half of the values are those of another row
+        other = np.where(rng.rand(n_rows) < 0.5, rng.randint(n, size=n_rows), own)
+        rows = with_column(rows, j, table, other)
+    classes = getattr(model, "classes_", None)
+    if classes is not None and hasattr(model, "predict_proba"):
+        outputs = np.asarray(model.predict_proba(rows))
+    else:
+        outputs = np.asarray(model.predict(rows))[:, None]
+        outputs = outputs.astype(float) if classes is None else outputs == classes
+    encoder = TableEncoder().fit(rows)
+    X = encoder.transform(rows)
+    copy = TreeCopy(rng.randint(2**31)).fit(X[:_COPIED_ROWS], outputs[:_COPIED_ROWS], classes)
+    own, X = outputs[_COPIED_ROWS:], X[_COPIED_ROWS:]
+    found = copy.predict(X)[:, None] if classes is None else copy.predict_proba(X)
+    quality = {
+        "n_rows": _CHECKED_ROWS,
+        "difference": float(np.abs(own - found).mean()),
+        "changed": float((own.argmax(axis=1) != found.argmax(axis=1)).mean()),
+    }
+    return Pipeline([("encoder", encoder), ("copy", copy)]), quality
 
 
 _MOST_BYTES = 30 * 2**20
@@ -339,10 +321,9 @@ class ExplorerReport(ExplorerPage):
         try:
             browser_model(split_encoder(self.model)[2])
         except _NotInBrowserError:
-            copy = TreeCopy(self.model, self.table, self.random_state)
             self.name = self.model_name()
-            self.model = Pipeline([("encoder", copy.encoder), ("copy", copy)])
-            return copy.quality
+            self.model, quality = copy_of(self.model, self.table, self.random_state)
+            return quality
         return None
 
     def columns(self) -> list[Any]:

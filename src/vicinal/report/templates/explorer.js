@@ -129,7 +129,7 @@
     const share = (value) => high > low ? (value - low) / (high - low) : 0.5;
     const shown = data.classes ? percent : show;
     if (!isLine) {
-      const k = data.classes ? Math.max(0, data.chosen((await vicinal.outputs([row]))[0])) : 0;
+      const k = data.classes ? data.chosen(output) : 0;
       const color = data.classes ? "k" + data.colors[k] : "";
       const title = make("p", data.classes ? `Probability of ${named(data.classes[k])}` : `Prediction${data.target ? " of " + data.target : ""}`, "dim");
       get("response").replaceChildren(title, ...values.map((value, i) => bar(value, share(outputs[i][k]), color, shown(outputs[i][k]), value === row[j])));
@@ -242,20 +242,23 @@
     work?.abort();
     work = new AbortController();
     const { signal } = work, isCurrent = () => !signal.aborted;
+    // What belongs to an earlier row is dimmed until it is computed again.
+    const busy = (ids, isBusy) => { for (const id of ids) get(id)?.setAttribute("aria-busy", isBusy); };
+    busy(["response", "near", "why", "change"], true);
     waiting = setTimeout(async () => {
       try {
         if (data.rows.length) {
           await showResponse(isCurrent);
           const near = await vicinal.nearest([...row]);
-          if (isCurrent()) showNearest(near);
-        }
-        const needsMore = data.rows.length || !data.model;
-        if (!isCurrent() || !needsMore) return;
-        get("change").setAttribute("aria-busy", "true");
+          if (!isCurrent()) return;
+          showNearest(near);
+          busy(["response", "near"], false);
+        } else if (data.model) return;
         const found = await vicinal.explain([...row], data.rows.length ? options() : undefined, output, signal);
+        if (!isCurrent()) return;
         if (get("why")) get("why").innerHTML = found.html;
         await showCounterfactuals(found, isCurrent);
-        get("change").removeAttribute("aria-busy");
+        if (isCurrent()) busy(["why", "change"], false);
       } catch (error) { if (isCurrent()) get("error").textContent = error.message; }
     }, vicinal.pause);
   }
