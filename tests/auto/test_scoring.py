@@ -22,6 +22,7 @@ from vicinal._kernels.ensemble._weights import stacked_quantile_weights
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._scorers import ClassScorer, Metric
 from vicinal.auto._search import _best_by_metric
+from vicinal.io import load, save
 
 FOLDS = KFold(4, shuffle=True, random_state=0)  # every row is predicted once
 CLASSIFIERS = ["constant", ("tree", DecisionTreeClassifier(max_depth=2, random_state=0))]
@@ -47,7 +48,7 @@ def test_quantile_weights_solve_the_linear_program(level):
     assert_allclose(mean_pinball_loss(y, F @ found, alpha=level), best, rtol=1e-4)
 
 
-def test_an_absolute_error_and_a_quantile_are_predicted_and_reported():
+def test_an_absolute_error_and_a_quantile_are_predicted_and_reported(tmp_path):
     X, y = load_diabetes(return_X_y=True)
     families = [("line", LinearRegression()), "constant"]
     model = AutoRegressor(families, scoring=P90, cv=FOLDS).fit(X, y)
@@ -55,6 +56,8 @@ def test_an_absolute_error_and_a_quantile_are_predicted_and_reported():
     assert_allclose(model.score_, -mean_pinball_loss(y, model.held_out_, alpha=0.9))
     assert_allclose(model.contributions(X).sum(axis=1)[:, 0], model.predict(X))
     assert np.mean(y <= model.predict(X)) > 0.85
+    save(model, tmp_path / "model")
+    assert_allclose(load(tmp_path / "model").predict(X), model.predict(X))
     middle = AutoRegressor(families, scoring="neg_mean_absolute_error", cv=FOLDS).fit(X, y)
     assert_allclose(middle.score_, -mean_absolute_error(y, middle.held_out_))
 

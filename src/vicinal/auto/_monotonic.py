@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import TruncatedSVD
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -91,4 +91,4 @@ def monotone_specs(entry: Any, shape: TableShape, tried: Tried) -> Iterator[Spec
         if params is None:
             yield replace(spec, estimator=None, reason=spec.reason or _CANNOT)
         else:
-            yield replace(spec, estimator=spec.estimator.set_params(**params), probe=None)
+            yield replace(spec, estimator=clone(spec.estimator).set_params(**params), probe=None)

@@ -62,13 +62,12 @@ class Metric:
         self.labels = np.arange(2) if is_named else classes
         scorer = get_scorer(scoring)
         loss = getattr(scorer, "_score_func", None)
-        quantiles = {
-            mean_absolute_error: 0.5,
-            mean_pinball_loss: getattr(scorer, "_kwargs", {}).get("alpha", 0.5),
-        }
-        means = (log_loss, r2_score, mean_squared_error, root_mean_squared_error)
-        self.quantile = quantiles.get(loss)
-        self.is_minimised = loss in means or loss in quantiles
+        losses: dict[Any, float | None] = {log_loss: None}
+        if classes is None:
+            losses = dict.fromkeys([r2_score, mean_squared_error, root_mean_squared_error])
+            losses[mean_absolute_error] = 0.5
+            losses[mean_pinball_loss] = getattr(scorer, "_kwargs", {}).get("alpha", 0.5)
+        self.is_minimised, self.quantile = loss in losses, losses.get(loss)
         if self.is_minimised and loss is not r2_score and scorer._sign > 0:
             raise ValueError(f"scoring={scoring!r} rewards a loss; pass greater_is_better=False.")
 

@@ -109,9 +109,9 @@ _FUNCTIONS = {
     "sklearn.metrics": "accuracy_score average_precision_score balanced_accuracy_score "
     "brier_score_loss d2_absolute_error_score explained_variance_score f1_score log_loss "
     "matthews_corrcoef max_error mean_absolute_error mean_absolute_percentage_error "
-    "mean_gamma_deviance mean_poisson_deviance mean_squared_error mean_squared_log_error "
-    "median_absolute_error precision_score r2_score recall_score roc_auc_score "
-    "root_mean_squared_error top_k_accuracy_score",
+    "mean_gamma_deviance mean_pinball_loss mean_poisson_deviance mean_squared_error "
+    "mean_squared_log_error median_absolute_error precision_score r2_score recall_score "
+    "roc_auc_score root_mean_squared_error top_k_accuracy_score",
 }
 
 # Types that are values, as in OneHotEncoder(dtype=numpy.float64).
