@@ -39,16 +39,18 @@ def _regressors():
 
 
 # In pairs of about equal length; an odd number of workers shares them less evenly.
-STEPS = [
-    lambda: _local("log_loss").predict(_X[:2]),
-    lambda: _local("squared_hinge").decision_function_and_gradient(_X[:2]),
-    lambda: _neighbors(np.float64),
-    lambda: _neighbors(np.float32),
-    _regressors,
-    lambda: LoessRegressor(span=0.3).fit(_X[:, :1], _X[:, 0]).predict(_X[:2, :1]),
-    lambda: PrincipalSurface().fit(_X[:60]).transform(_X[:2]),
-    lambda: ObliviousBoostingRegressor(n_estimators=2, depth=2).fit(_X, _X[:, 0]),
-    lambda: PrunedTreeClassifier(cv=3).fit(_X, _codes),
-    lambda: DivideConquerSVC(n_clusters=2).fit(_X, _codes > 0),
-    lambda: AveragedPerceptron().fit(_X, _codes),
-]
+STEPS = {
+    "joint local classifiers": lambda: _local("log_loss").predict(_X[:2]),
+    "gradients of local classifiers": lambda: _local(
+        "squared_hinge"
+    ).decision_function_and_gradient(_X[:2]),
+    "neighbours": lambda: _neighbors(np.float64),
+    "neighbours, single precision": lambda: _neighbors(np.float32),
+    "local regression": _regressors,
+    "loess": lambda: LoessRegressor(span=0.3).fit(_X[:, :1], _X[:, 0]).predict(_X[:2, :1]),
+    "principal surface": lambda: PrincipalSurface().fit(_X[:60]).transform(_X[:2]),
+    "boosting": lambda: ObliviousBoostingRegressor(n_estimators=2, depth=2).fit(_X, _X[:, 0]),
+    "pruned trees": lambda: PrunedTreeClassifier(cv=3).fit(_X, _codes),
+    "divided support vector machine": lambda: DivideConquerSVC(n_clusters=2).fit(_X, _codes > 0),
+    "perceptron": lambda: AveragedPerceptron().fit(_X, _codes),
+}
