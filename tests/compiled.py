@@ -27,6 +27,10 @@ def _local(loss):
     return LocalClassifier(n_neighbors=30, alpha=1.0, loss=loss).fit(_X, _codes)
 
 
+def _gradients():
+    _local("squared_hinge").decision_function_and_gradient(_X[:2])
+
+
 def _neighbors(dtype):
     search = NeighborSearch(algorithm="brute").fit(_X.astype(dtype))
     search.kneighbors(_X[:9].astype(dtype))
