@@ -28,26 +28,26 @@ def _local(loss):
 
 
 def _gradients():
-    _local("squared_hinge").decision_function_and_gradient(_X[:2])
+    _local("squared_hinge").decision_function_and_gradient(_X)
 
 
 def _neighbors(dtype):
     search = NeighborSearch(algorithm="brute").fit(_X.astype(dtype))
-    search.kneighbors(_X[:9].astype(dtype))
-    search.radius_neighbors(_X[:9].astype(dtype), 0.5)
+    search.kneighbors(_X.astype(dtype))
+    search.radius_neighbors(_X.astype(dtype), 0.5)
 
 
 def _regressors():
-    LocalRegressor(n_neighbors=30, alpha=1.0).fit(_X, _X[:, 0]).predict(_X[:2])
-    LocalRegressor(n_neighbors=30, alpha=0.0, degree=2).fit(_X, _X[:, 0]).predict(_X[:2])
+    LocalRegressor(n_neighbors=30, alpha=1.0).fit(_X, _X[:, 0]).predict(_X)
+    LocalRegressor(n_neighbors=30, alpha=0.0, degree=2).fit(_X, _X[:, 0]).predict(_X)
 
 
 # In pairs of about equal length; an odd number of workers shares them less evenly.
 STEPS = {
-    "joint local classifiers": lambda: _local("log_loss").predict(_X[:2]),
+    "joint local classifiers": lambda: _local("log_loss").predict(_X),
     "gradients of local classifiers": lambda: _local(
         "squared_hinge"
-    ).decision_function_and_gradient(_X[:2]),
+    ).decision_function_and_gradient(_X),
     "neighbours": lambda: _neighbors(np.float64),
     "neighbours, single precision": lambda: _neighbors(np.float32),
     "local regression": _regressors,
