@@ -7,7 +7,7 @@ Workers of the suite that need the same function at the same time would each com
 import numpy as np
 
 from vicinal import (
-    DivideConquerSVC,
+    GradientMetric,
     LocalClassifier,
     LocalRegressor,
     LoessRegressor,
@@ -48,6 +48,7 @@ STEPS = {
     "gradients of local classifiers": lambda: _local(
         "squared_hinge"
     ).decision_function_and_gradient(_X),
+    "local classifiers": lambda: _local("squared_hinge").predict(_X),
     "neighbours": lambda: _neighbors(np.float64),
     "neighbours, single precision": lambda: _neighbors(np.float32),
     "local regression": _regressors,
@@ -55,6 +56,6 @@ STEPS = {
     "principal surface": lambda: PrincipalSurface().fit(_X[:60]).transform(_X[:2]),
     "boosting": lambda: ObliviousBoostingRegressor(n_estimators=2, depth=2).fit(_X, _X[:, 0]),
     "pruned trees": lambda: PrunedTreeClassifier(cv=3).fit(_X, _codes),
-    "divided support vector machine": lambda: DivideConquerSVC(n_clusters=2).fit(_X, _codes > 0),
+    "gradient metric": lambda: GradientMetric().fit(_X, _X[:, 0]),
     "perceptron": lambda: AveragedPerceptron().fit(_X, _codes),
 }
