@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ def pytest_collection_finish(session):
     from tests.compiled import STEPS
 
     number = int(worker["workerid"].removeprefix("gw"))
-    for step in STEPS[number :: worker["workercount"]]:
-        step()
+    for step in list(STEPS.values())[number :: worker["workercount"]]:
+        with suppress(Exception):  # tests/kernels/test_jit.py runs the steps too
+            step()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.compiled import STEPS
 
 from vicinal._kernels._compiled_files import SignatureFiles
 
@@ -112,3 +113,9 @@ def test_files_of_older_sources_go_and_torn_ones_are_not_read(tmp_path):
     assert new.load("int") is None
     other.flush()
     assert other.load("int") is None
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("step", STEPS)
+def test_steps_that_compile_before_the_suite_run(step):
+    STEPS[step]()

@@ -301,7 +301,7 @@ class ModelReport(Page):
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
         background = rows_of(self.X, others) if len(others) > 1 else None
         cost, started = _background_cost(self.model, background), _clock.now()
-        # The first row tells what a row costs without comparisons, which all rows shall have.
+        # The first row shows the cost of a row without comparisons, which all rows shall have.
         parts = [self._explanation(row, None) for row in rows[:1].tolist()]
         plain_cost = _clock.now() - started
         for at, row in enumerate(rows.tolist()):
