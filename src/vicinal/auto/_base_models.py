@@ -62,7 +62,7 @@ _KERNEL_LEAD = 0.7
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
 # Kernel ridge takes time cubic in the rows; of many, one fit predicts all held-out rows.
-_MAX_KERNEL_ROWS, _MAX_TIMED_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000, 800
+_MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
 _FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
@@ -424,7 +424,7 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 def _max_kernel_rows(shape: TableShape) -> int:
     """Return how many rows kernel ridge is tried on: one fit cannot be stopped in time."""
-    return _MAX_TIMED_KERNEL_ROWS if shape.is_timed else _MAX_KERNEL_ROWS
+    return _MAX_KERNEL_FOLDS if shape.is_timed else _MAX_KERNEL_ROWS
 
 
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
