@@ -79,9 +79,11 @@ def test_families_not_tried_on_such_a_table_are_named():
 def test_boosted_trees_are_symmetric_up_to_some_rows(is_classification, has_categories):
     mask = np.arange(4) < has_categories
     shape = TableShape(9000, 4, 1 + is_classification, is_classification, False, mask, None)
-    (spec,) = boosting(shape, {})
-    assert spec.name == "boosted symmetric trees"
-    np.testing.assert_array_equal(spec.estimator.categorical_features, mask)
+    first, *others = boosting(shape, {})
+    np.testing.assert_array_equal(first.estimator.categorical_features, mask)
+    names = [first.name, *(spec.name for spec in others)]
+    both = ["boosted symmetric trees", "gradient boosting (target statistics)"]
+    assert names == both[: 1 + mask[0]]
     names = [spec.name for spec in boosting(replace(shape, n_rows=20_000), {})]
     assert names == ["gradient boosting", "gradient boosting (target statistics)"][: 1 + mask[0]]
 
@@ -119,7 +121,8 @@ def test_categories_are_boosted(n_classes):
     X, y = _informative_categories(220, n_classes)
     model = AutoClassifier(["constant", "boosting"], random_state=0).fit(X, y)
     weights = {base.name: base.weight for base in tried(model)}
-    assert weights["boosted symmetric trees"] > 0.9
+    names = ["boosted symmetric trees", "gradient boosting (target statistics)"]
+    assert sum(weights[name] for name in names) > 0.9
     proba = model.predict_proba(X.assign(category="never seen"))
     assert np.isfinite(proba).all()
 
@@ -177,6 +180,15 @@ def test_models_take_longer_on_longer_tables(family):
     tried = {"local linear (standardized)": 0.1}
     few = next(FAMILIES[family](shape, tried)).seconds
     assert 0.0 < few < next(FAMILIES[family](replace(shape, n_rows=1000), tried)).seconds
+
+
+def test_models_that_kernel_ridge_replaces_are_not_tried():
+    shape = TableShape(500, 8, 1, False, False, None, None)
+    lead = {"kernel ridge (gradient metric)": 0.1, "local linear (standardized)": 0.2}
+    assert len(list(FAMILIES["local"](shape, lead))) == 1
+    assert len(list(FAMILIES["local"](shape, lead | {"local linear (standardized)": 0.11}))) > 1
+    assert not list(FAMILIES["svm"](shape, lead))
+    assert len(list(FAMILIES["svm"](shape, {}))) == 1
 
 
 def test_kernel_ridge_of_many_rows_is_skipped_under_a_time_limit():

@@ -455,11 +455,11 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
 class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
     r"""Regressor for any table: a weighted average of models of several families.
 
-    Local models, forests, linear and quadratic models, gradient boosting, kernel ridge and a
-    support vector machine predict training rows that they were not fitted to. Their predictions are
-    averaged with the weights that minimise the held-out squared error. At most six models remain,
-    and their contributions add up to the prediction. ``score_`` estimates R2 on new rows: no choice
-    was made on the rows it is computed from.
+    Local models, extra trees, linear and quadratic models, boosted trees and kernel ridge predict
+    training rows that they were not fitted to. Their predictions are averaged with the weights that
+    minimise the held-out squared error. At most six models remain, and their contributions add up
+    to the prediction. ``score_`` estimates R2 on new rows: no choice was made on the rows it is
+    computed from.
 
     Read more in the :doc:`user guide </guide/auto>`.
 

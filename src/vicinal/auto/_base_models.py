@@ -48,8 +48,9 @@ _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
 # Symmetric trees have a smaller held-out loss than histogram boosting, which is faster on large
 # tables.
 _MAX_SYMMETRIC_ROWS = 10_000
-# Histogram boosting with categories: a slow rate, stopped early by held-out rows. Of many columns
-# every split of classifiers samples some: trees that differ average better.
+# Histogram boosting with categories: a slow rate, with many rows stopped early. Of many columns
+# every split samples some: trees that differ average better.
+_SLOW = {"learning_rate": 0.05, "max_leaf_nodes": 8, "max_iter": 150}
 _STOPPED = {"learning_rate": 0.05, "max_leaf_nodes": 16, "max_iter": 500, "early_stopping": True}
 _MANY_COLUMNS, _COLUMN_SHARE = 10, 0.3
 # A second gradient metric is learned where its start is within a factor of the better one, and the
@@ -62,7 +63,7 @@ _KERNEL_LEAD = 0.7
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
 # Kernel ridge takes time cubic in the rows; of many, one fit predicts all held-out rows.
-_MAX_KERNEL_ROWS, _MAX_TIMED_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000, 800
+_MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
 _FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
@@ -257,6 +258,8 @@ def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     seconds = 0.3 * shape.thousands * (1.0 + shape.n_coordinates / 40.0)
     for metric in _LABEL_FREE if not shape.on_device else _LABEL_FREE_ON_DEVICE:
         yield Spec(_local_name(metric), _local_in(metric, shape), once=True, seconds=seconds)
+        if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * tried.get(_local_name(metric), np.inf):
+            return
 
 
 def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -275,7 +278,11 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         }
         options["probe_share"] = _PROBE_SHARE
         names = list(_FORESTS.items())
-        for metric, name in names[:1] if shape.preset == "fast" else names:
+        # In regression a random forest adds nothing to extra trees and boosting.
+        is_one = shape.preset == "fast" or (
+            shape.preset == "default" and not shape.is_classification
+        )
+        for metric, name in names[:1] if is_one else names:
             model = _local(shape, metric=metric, degree=degree)
             # With classes, a local model over leaves is much better than a small forest.
             is_probed = metric == "forest" or not shape.is_classification
@@ -353,20 +360,23 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         else:
             trees = ObliviousBoostingRegressor(1000, learning_rate=0.1, **options, **quantile)
             yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds)
-        return
     has_categories = categorical is not None and bool(categorical.any())
-    model: Any = HistGradientBoostingRegressor(**quantile)
+    is_slow = has_categories and shape.is_classification
+    settings = _SLOW if shape.n_rows <= _MAX_SYMMETRIC_ROWS else _STOPPED if is_slow else {}
+    n_columns = shape.n_columns if categorical is None else len(categorical)
+    if n_columns >= _MANY_COLUMNS and (shape.is_classification or settings):
+        settings = settings | {"max_features": _COLUMN_SHARE}
+    model: Any = HistGradientBoostingRegressor(**settings, **quantile)
     if shape.is_classification:
-        n_columns = shape.n_columns if categorical is None else len(categorical)
-        sampled = {"max_features": _COLUMN_SHARE} if n_columns >= _MANY_COLUMNS else {}
-        model = HistGradientBoostingClassifier(**sampled, **(_STOPPED if has_categories else {}))
+        model = HistGradientBoostingClassifier(**settings)
     seconds = (1.0 + 0.45 * shape.n_scores) * (1.0 + 0.1 * shape.thousands)
     seconds *= 1.0 + shape.n_columns / 50.0
-    native = clone(model).set_params(categorical_features=categorical)
-    yield spec(_BOOSTING, native, seconds=seconds)
+    if shape.n_rows > _MAX_SYMMETRIC_ROWS or shape.monotonic is not None:
+        native = clone(model).set_params(categorical_features=categorical)
+        yield spec(_BOOSTING, native, seconds=seconds)
     if has_categories:
         # Splits between categories overfit where these are many, target statistics where the target
-        # has outliers; an average of both has a smaller error than either.
+        # has outliers; an average of several treatments has a smaller error than any.
         encoded = make_pipeline(_statistics(shape), model)
         yield spec(_BOOSTED_STATISTICS, encoded, seconds=seconds)
 
@@ -413,7 +423,7 @@ def _second_start_pays(best: list[str], losses: dict[str, float], tried: Tried) 
 
 def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield a support vector machine with a radial kernel on small tables."""
-    if shape.n_rows > _MAX_SVM_ROWS:
+    if shape.n_rows > _MAX_SVM_ROWS or _KERNEL in tried:  # kernel ridge is better
         return
     options: dict[str, Any] = {"once": True, "seconds": 0.5 * shape.thousands**2}
     name = "support vector machine"
@@ -435,7 +445,7 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 def _max_kernel_rows(shape: TableShape) -> int:
     """Return how many rows kernel ridge is tried on: one fit cannot be stopped in time."""
-    return _MAX_TIMED_KERNEL_ROWS if shape.is_timed else _MAX_KERNEL_ROWS
+    return _MAX_KERNEL_FOLDS if shape.is_timed else _MAX_KERNEL_ROWS
 
 
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:

@@ -36,8 +36,8 @@ from vicinal.metric._gradient_fit import (
     resolve,
 )
 
-# Of more rows than this, scale, penalty and metric hardly depend on a single row.
-_MAX_FOLD_ROWS = 800
+# Of more rows than this, scale, penalty and metric are selected on a small share of them.
+_MAX_FOLD_ROWS = 2000
 
 
 class _GradientKernel(ExplainRowMixin, BaseEstimator):
@@ -244,7 +244,7 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         """Return predictions of rows that neither metric nor ridge were fitted to.
 
         The rounds begin once, at a metric learned outside the first fold; every fold then selects
-        metric, scale and penalty from there by its own rows. Of more than 800 rows, they are
+        metric, scale and penalty from there by its own rows. Of more than 2,000 rows, they are
         selected once and every row is left out of the ridge of all others. Groups, weights of zero
         and more rows than a block holds are predicted by independent models of folds.
 
