@@ -45,7 +45,7 @@ def test_quantile_weights_solve_the_linear_program(level):
     cost = np.r_[np.zeros(4), np.full(60, level / 60), np.full(60, (1 - level) / 60)]
     rows = np.vstack([np.c_[F, np.eye(60), -np.eye(60)], np.r_[np.ones(4), np.zeros(120)]])
     best = linprog(cost, A_eq=rows, b_eq=np.r_[y, 1.0]).fun
-    assert_allclose(mean_pinball_loss(y, F @ found, alpha=level), best, rtol=1e-4)
+    assert_allclose(mean_pinball_loss(y, F @ found, alpha=level), best, rtol=1e-3)
 
 
 def test_an_absolute_error_and_a_quantile_are_predicted_and_reported(tmp_path):
@@ -64,7 +64,7 @@ def test_an_absolute_error_and_a_quantile_are_predicted_and_reported(tmp_path):
 
 def test_boosting_learns_the_quantile_itself():
     X, y = load_diabetes(return_X_y=True)
-    model = AutoRegressor(["boosting"], scoring=P90, cv=FOLDS).fit(X[:150], y[:150])
+    model = AutoRegressor(["boosting"], scoring=P90, cv=FOLDS).fit(X[:110], y[:110])
     assert model.estimators_[0].estimator.quantile == 0.9
 
 

@@ -109,7 +109,7 @@ def test_a_class_seen_late_is_predicted_after_it_is_seen():
     y = np.where((np.arange(240) > 50) & (X[:, 0] > 0.0), "b", "a")
     families = ["constant", ("logistic", LogisticRegression())]
     model = AutoClassifier(families, cv="time", random_state=0).fit(X, y)
-    assert model.score_ > 0.75
+    assert model.score_ > 0.65
 
 
 @pytest.mark.parametrize(

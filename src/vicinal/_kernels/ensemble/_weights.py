@@ -163,27 +163,29 @@ def stacked_quantile_weights(
     residual = y[:, None] - predictions
     lean = (level - 0.5) * share @ residual
     weights = np.full(predictions.shape[1], 1.0 / predictions.shape[1])
-    floor = 1e-6 * max(float(share @ np.abs(residual).mean(axis=1)), np.finfo(float).tiny)
+    floor = 1e-3 * max(float(share @ np.abs(residual).mean(axis=1)), np.finfo(float).tiny)
     before = np.inf
     for _ in range(_MAX_QUANTILE_STEPS):
         r = residual @ weights
         loss = float(share @ (0.5 * np.abs(r) + (level - 0.5) * r))
-        if loss > (1.0 - 1e-7) * before:
+        if loss > (1.0 - 1e-5) * before:
             break
         before = loss
         curve = residual.T @ ((share / (4.0 * np.maximum(np.abs(r), floor)))[:, None] * residual)
         # A linear term is a quadratic form where weights add up to one.
-        weights = _simplex_minimum(curve + 0.5 * (lean + lean[:, None]))
+        weights = _simplex_minimum(curve + 0.5 * (lean + lean[:, None]), weights, tol=1e-4)
     return weights
 
 
-def _simplex_minimum(A: np.ndarray, *, tol: float = 1e-12, max_iter: int = 50_000) -> np.ndarray:
+def _simplex_minimum(
+    A: np.ndarray, start: np.ndarray | None = None, *, tol: float = 1e-12, max_iter: int = 50_000
+) -> np.ndarray:
     """Minimise ``w' A w``, convex on the simplex.
 
     Accelerated projected gradients with restarts; stops when the duality gap falls below ``tol``
-    times the value at equal weights.
+    times the value at the start, by default equal weights.
     """
-    weights = np.full(A.shape[0], 1.0 / A.shape[0])
+    weights = np.full(A.shape[0], 1.0 / A.shape[0]) if start is None else start
     scale = max(float(abs(weights @ A @ weights)), np.finfo(float).tiny)
     bound = float(np.linalg.eigvalsh(A)[-1])
     if bound <= 0.0:
