@@ -10,7 +10,7 @@ import numpy as np
 from vicinal.serve._requests import Limits, RequestError
 from vicinal.serve._served_model import ServedModel, plain
 
-_KINDS: dict[str, type] = {
+DATATYPES: dict[str, type] = {
     "BOOL": bool,
     "BYTES": object,
     "FP16": float,
@@ -35,7 +35,7 @@ _BINARY = {
 }
 
 
-_DATATYPES = {"integer": "INT64", "number": "FP64", "boolean": "BOOL", "string": "BYTES"}
+_TYPES = {"integer": "INT64", "number": "FP64", "boolean": "BOOL", "string": "BYTES"}
 
 
 def model_metadata(served: ServedModel) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def model_metadata(served: ServedModel) -> dict[str, Any]:
         "versions": ["1"],
         "platform": "vicinal",
         "inputs": [
-            {"name": name, "datatype": _DATATYPES[kind], "shape": [-1]}
+            {"name": name, "datatype": _TYPES[kind], "shape": [-1]}
             for name, kind in served.kinds.items()
         ],
         "outputs": outputs,
@@ -108,8 +108,8 @@ def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarra
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise RequestError(400, "every input must have a name, a shape, a datatype and data.")
     name, shape, kind = entry["name"], entry.get("shape"), entry.get("datatype")
-    if kind not in _KINDS:
-        raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
+    if kind not in DATATYPES:
+        raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(DATATYPES)}.")
     if (
         not isinstance(shape, list)
         or not 1 <= len(shape) <= 2
@@ -124,7 +124,7 @@ def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarra
     try:
         if size is not None:
             return name, _from_bytes(_taken(rest, size), kind).reshape(shape)
-        return name, np.array(_flat(entry["data"]), dtype=_KINDS[kind]).reshape(shape)
+        return name, np.array(_flat(entry["data"]), dtype=DATATYPES[kind]).reshape(shape)
     except (TypeError, ValueError, OverflowError, struct.error):
         raise RequestError(
             400, f"input {name!r}: data do not match the shape {shape} and type {kind}."

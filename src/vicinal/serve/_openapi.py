@@ -9,6 +9,7 @@ from vicinal._base import _explanation
 from vicinal._base._compat import rows_of
 from vicinal._base._tables import column_names
 from vicinal.report.explorer import Page
+from vicinal.serve._inference_protocol import DATATYPES
 from vicinal.serve._served_model import ServedModel
 
 _ERRORS = {
@@ -67,8 +68,8 @@ def _operation(served: ServedModel, path: str, handler: Callable) -> dict[str, A
         body["text/csv"] = {"schema": {"type": "string"}}
         found["requestBody"] = {"required": True, "content": body}
     elif has_body:
-        tensors = {"type": "object", "required": ["inputs"], "properties": {"inputs": _list({})}}
-        content = {"application/json": {"schema": tensors}}
+        tensors = _list(_ref("Tensor")) | {"minItems": 1}
+        content = {"application/json": {"schema": _object({"inputs": tensors})}}
         found["requestBody"] = {"required": True, "content": content}
     if path == "/predict":
         number = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
@@ -119,6 +120,13 @@ def _schemas(served: ServedModel) -> dict[str, Any]:
             },
         },
         "Explanation": {"type": "object", "required": ["text", "html", "prediction", "sections"]},
+        "Tensor": _object(
+            {
+                "name": {"type": "string"},
+                "shape": _list({"type": "integer", "minimum": 0}) | {"minItems": 1, "maxItems": 2},
+                "datatype": {"enum": list(DATATYPES)},
+            }
+        ),
         "Neighbors": _object({"neighbors": _list({"type": "object"})}),
     }
 

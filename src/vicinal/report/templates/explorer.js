@@ -135,8 +135,9 @@
       get("response").replaceChildren(title, ...values.map((value, i) => bar(value, share(outputs[i][k]), color, shown(outputs[i][k]), value === row[j])));
       return;
     }
+    const { namespaceURI } = Object.assign(make("div"), { innerHTML: "<svg></svg>" }).firstChild;
     const svg = (tag, attributes, text) => {
-      const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      const element = document.createElementNS(namespaceURI, tag);
       for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
       if (text !== undefined) element.textContent = text;
       return element;
