@@ -336,31 +336,14 @@ class Graph:
             ) from error
         outputs = [output.name for output in part.graph.output]
         wanted = outputs[1] if kind in ("proba", "scores") and len(outputs) > 1 else outputs[0]
-        known = {name: given.name for (name, _), given in zip(types, inputs, strict=True)}
-        out = Node(self, self._take_over(part.graph, known)(wanted)).cast("DOUBLE")
+        prefix = f"{self.name('part')}_"
+        renamed = self.onnx.compose.add_prefix_graph(part.graph, prefix)
+        for (name, _), given in zip(types, inputs, strict=True):
+            self.attach("Identity", [given], [prefix + name])
+        self.nodes.extend(renamed.node)
+        self.initializers.extend(renamed.initializer)
+        out = Node(self, prefix + wanted).cast("DOUBLE")
         return out.reshape(-1, 1) if kind == "values" else out
-
-    def _take_over(self, part: Any, known: dict[str, str]) -> Callable[[str], str]:
-        """Copy the nodes of another graph under new names."""
-        prefix = self.name("part")
-
-        def renamed(name: str) -> str:
-            return known.get(name, f"{prefix}_{name}" if name else "")
-
-        for tensor in part.initializer:
-            copy = self.onnx.TensorProto()
-            copy.CopyFrom(tensor)
-            copy.name = renamed(tensor.name)
-            self.initializers.append(copy)
-        for node in part.node:
-            copy = self.onnx.NodeProto()
-            copy.CopyFrom(node)
-            copy.name = f"{prefix}_{node.name}"
-            del copy.input[:], copy.output[:]
-            copy.input.extend(renamed(name) for name in node.input)
-            copy.output.extend(renamed(name) for name in node.output)
-            self.nodes.append(copy)
-        return renamed
 
     # --- the whole ---
 
