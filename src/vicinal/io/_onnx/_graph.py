@@ -35,10 +35,9 @@ class Node:
 
     def _with(self, kind: str, other: Any, is_second: bool = False) -> "Node":
         if not isinstance(other, Node):
-            # Of two dimensions, because onnxruntime merges a plain number into a neighbouring
-            # MatMul, where it keeps it in single precision. It drops factors that are 1 there.
-            array = np.asarray(other, dtype=np.float64)
-            other = self.graph.constant(array if array.ndim else array.reshape(1, 1))
+            # A number right after or before a MatMul is better a part of the matrix: onnxruntime
+            # merges the two and keeps the number in single precision. It drops factors near 1.
+            other = np.asarray(other, dtype=np.float64)
         return self.graph.add(kind, *((other, self) if is_second else (self, other)))
 
     def __add__(self, other: Any) -> "Node":
