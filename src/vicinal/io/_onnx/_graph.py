@@ -278,7 +278,11 @@ class Graph:
         A is positive definite, of ``count`` rows. Each turn of the loop eliminates one row.
         """
         body = Graph(self.writers, f"{self.name('loop')}_")
-        kinds = {"turn": ("INT64", []), "go_on": ("BOOL", []), "system": ("DOUBLE", [None] * 3)}
+        kinds: dict[str, tuple[str, list]] = {
+            "turn": ("INT64", []),
+            "go_on": ("BOOL", []),
+            "system": ("DOUBLE", [None] * 3),
+        }
         _, go_on, system = (
             body.input(f"{body.prefix}{name}", *kind) for name, kind in kinds.items()
         )
