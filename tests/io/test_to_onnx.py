@@ -582,14 +582,14 @@ def test_base_models_without_a_graph_are_named_with_their_weight():
 
 def test_a_default_classifier_of_mixed_columns_agrees_with_its_graph():
     words = np.array(["up", "down", "left", None], dtype=object)[np.arange(len(X)) % 4]
-    frame = pd.DataFrame(X[:, :3], columns=list("abc")).assign(word=words)[:100]
+    frame = pd.DataFrame(X[:, :3], columns=list("abc")).assign(word=words)[:80]
     frame.loc[::7, "a"] = np.nan
-    y = np.where(X[:100, 1] + (words[:100] == "up") > 0.3, "yes", "no")
+    y = np.where(X[:80, 1] + (words[:80] == "up") > 0.3, "yes", "no")
     found = agrees(AutoClassifier(random_state=0).fit(frame, y), frame)
     assert [entry.name for entry in found.graph.input] == ["a", "b", "c", "word"]
 
 
 def test_a_default_regressor_of_missing_values_agrees_with_its_graph():
-    rows = X[:100].copy()
+    rows = X[:80].copy()
     rows[::9, 2] = np.nan
-    agrees(AutoRegressor(random_state=0).fit(rows, TARGET[:100] + np.sin(3 * X[:100, 0])), rows)
+    agrees(AutoRegressor(random_state=0).fit(rows, TARGET[:80] + np.sin(3 * X[:80, 0])), rows)

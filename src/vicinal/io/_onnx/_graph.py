@@ -35,10 +35,9 @@ class Node:
 
     def _with(self, kind: str, other: Any, is_second: bool = False) -> "Node":
         if not isinstance(other, Node):
-            # Of two dimensions, because onnxruntime merges a plain number into a neighbouring
-            # MatMul, where it keeps it in single precision. It drops factors that are 1 there.
-            array = np.asarray(other, dtype=np.float64)
-            other = self.graph.constant(array if array.ndim else array.reshape(1, 1))
+            # A number right after or before a MatMul is better a part of the matrix: onnxruntime
+            # merges the two and keeps the number in single precision. It drops factors near 1.
+            other = np.asarray(other, dtype=np.float64)
         return self.graph.add(kind, *((other, self) if is_second else (self, other)))
 
     def __add__(self, other: Any) -> "Node":
@@ -279,7 +278,11 @@ class Graph:
         A is positive definite, of ``count`` rows. Each turn of the loop eliminates one row.
         """
         body = Graph(self.writers, f"{self.name('loop')}_")
-        kinds = {"turn": ("INT64", []), "go_on": ("BOOL", []), "system": ("DOUBLE", [None] * 3)}
+        kinds: dict[str, tuple[str, list]] = {
+            "turn": ("INT64", []),
+            "go_on": ("BOOL", []),
+            "system": ("DOUBLE", [None] * 3),
+        }
         _, go_on, system = (
             body.input(f"{body.prefix}{name}", *kind) for name, kind in kinds.items()
         )
@@ -336,31 +339,14 @@ class Graph:
             ) from error
         outputs = [output.name for output in part.graph.output]
         wanted = outputs[1] if kind in ("proba", "scores") and len(outputs) > 1 else outputs[0]
-        known = {name: given.name for (name, _), given in zip(types, inputs, strict=True)}
-        out = Node(self, self._take_over(part.graph, known)(wanted)).cast("DOUBLE")
+        prefix = f"{self.name('part')}_"
+        renamed = self.onnx.compose.add_prefix_graph(part.graph, prefix)
+        for (name, _), given in zip(types, inputs, strict=True):
+            self.attach("Identity", [given], [prefix + name])
+        self.nodes.extend(renamed.node)
+        self.initializers.extend(renamed.initializer)
+        out = Node(self, prefix + wanted).cast("DOUBLE")
         return out.reshape(-1, 1) if kind == "values" else out
-
-    def _take_over(self, part: Any, known: dict[str, str]) -> Callable[[str], str]:
-        """Copy the nodes of another graph under new names."""
-        prefix = self.name("part")
-
-        def renamed(name: str) -> str:
-            return known.get(name, f"{prefix}_{name}" if name else "")
-
-        for tensor in part.initializer:
-            copy = self.onnx.TensorProto()
-            copy.CopyFrom(tensor)
-            copy.name = renamed(tensor.name)
-            self.initializers.append(copy)
-        for node in part.node:
-            copy = self.onnx.NodeProto()
-            copy.CopyFrom(node)
-            copy.name = f"{prefix}_{node.name}"
-            del copy.input[:], copy.output[:]
-            copy.input.extend(renamed(name) for name in node.input)
-            copy.output.extend(renamed(name) for name in node.output)
-            self.nodes.append(copy)
-        return renamed
 
     # --- the whole ---
 

@@ -174,8 +174,9 @@ def _fitted(model: Any, x: Node) -> Node:
     # With V = Z'Z, S = T'Z and the mean offset m predictions are level - S (V + penalty I)^-1 m.
     both = graph.concat([centred, (targets - level) * root], axis=2)
     corner = np.eye(p + data.n_outputs, p)
-    left = both.op("Transpose", perm=[0, 2, 1]) @ centred + penalty * corner
-    right = corner @ mean.op("Transpose", perm=[0, 2, 1])
+    # Not a transpose before a product: old runtimes merge the two, but not for doubles.
+    left = both.op("Einsum", centred, equation="nki,nkj->nij") + penalty * corner
+    right = corner @ mean.reshape(0, p, 1)
     tilt = graph.eliminated(graph.concat([left, right], axis=2), p)
     return level.reshape(0, -1) + tilt.reshape(0, data.n_outputs)
 

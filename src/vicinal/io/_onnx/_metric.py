@@ -84,7 +84,7 @@ def _block(model: Any, block: dict[str, Any], z: Node) -> Node:
 
 def _in_units(write: Writer) -> Writer:
     """Return the writer of predictions in the unit of the target."""
-    return lambda model, x: write(model, x) * model.target_scale_ + model.target_mean_
+    return lambda model, x: write(model, x) @ np.diag(model.target_scale_) + model.target_mean_
 
 
 PROBA: dict[type, Writer] = {

@@ -23,10 +23,17 @@ def _prepared(model: Any, x: Node) -> Node:
     return x if model.scaler_ is None else x.write("features", model.scaler_)
 
 
+def _gate_scores(gates: list[Any], x: Node) -> Node:
+    """Write scores above 0 for the gates that pass a row on, (n, n_gates)."""
+    if all(type(gate) is LinearGate for gate in gates):
+        intercepts = np.array([float(gate.intercept_) for gate in gates])
+        return x @ np.column_stack([gate.coef_ for gate in gates]) + intercepts
+    return x.graph.concat([_gate_score(gate, x) for gate in gates])
+
+
 def _gate_score(gate: Any, x: Node) -> Node:
-    """Write a score above 0 where the gate passes on, (n, 1)."""
     if type(gate) is LinearGate:
-        return x @ np.reshape(gate.coef_, (-1, 1)) + float(gate.intercept_)
+        return _gate_scores([gate], x)
     if type(gate) is ConstantGate:
         return x.repeat([1.0 if gate.passes_on else -1.0])
     if 1 not in gate.classes_:
@@ -40,7 +47,7 @@ def _shares(cascade: Any, x: Node) -> Node | None:
     if not cascade.gates:
         return None
     graph, last = x.graph, x.repeat([0.0])
-    scores = graph.concat([_gate_score(gate, x) for gate in cascade.gates])
+    scores = _gate_scores(cascade.gates, x)
     if not cascade.soft:
         # The first gate that does not pass the row on; after the last gate comes the last region.
         stays = graph.concat([(scores <= 0.0).cast("DOUBLE"), last + 1.0])
@@ -50,10 +57,23 @@ def _shares(cascade: Any, x: Node) -> Node | None:
     return (before + graph.concat([(-scores).log_sigmoid(), last])).op("Exp")
 
 
+def _region_values(regions: list[Any], x: Node, width: int, write: Any) -> Node:
+    """Write the predictions of every region, (n, n_regions, width); linear ones at once."""
+    is_linear = [type(one) in (LinearRegionClassifier, LinearRegionRegressor) for one in regions]
+    if not all(is_linear):
+        parts = [
+            _region_values([region], x, width, write) if linear else write(region, x)
+            for region, linear in zip(regions, is_linear, strict=True)
+        ]
+        return x.graph.concat([part.reshape(0, 1, width) for part in parts])
+    heat = np.repeat([float(getattr(one, "temperature_", 1.0)) for one in regions], width)
+    coef = np.concatenate([np.reshape(one.coef_, (width, -1)) for one in regions]).astype(float)
+    intercept = np.concatenate([np.ravel(one.intercept_) for one in regions])
+    scores = (x @ (coef.T / heat) + intercept / heat).reshape(0, len(regions), width)
+    return scores.softmax(2) if type(regions[0]) is LinearRegionClassifier else scores
+
+
 def _region_proba(region: Any, x: Node, classes: np.ndarray) -> Node:
-    if type(region) is LinearRegionClassifier:
-        scores = x @ np.asarray(region.coef_, dtype=np.float64).T + np.asarray(region.intercept_)
-        return (scores * (1.0 / float(region.temperature_))).softmax()
     if not hasattr(region, "predict_proba"):
         raise OnnxExportError(
             f"the region model {type(region).__name__} has no predict_proba, which the graph "
@@ -63,22 +83,14 @@ def _region_proba(region: Any, x: Node, classes: np.ndarray) -> Node:
     return x.proba(region, classes)
 
 
-def _region_value(region: Any, x: Node) -> Node:
-    if type(region) is LinearRegionRegressor:
-        return x @ np.reshape(region.coef_, (-1, 1)) + float(region.intercept_)
-    return x.write("values", region)
-
-
 def _cascades(model: Any, x: Node, width: int, write: Any) -> Node:
     """Write the mean over restarts of the predictions of the regions, by their weights."""
     x, parts = _prepared(model, x), []
     for cascade in model.restarts_:
-        values = [write(region, x).reshape(0, 1, width) for region in cascade.regions]
-        shares = _shares(cascade, x)
-        joined = x.graph.concat(values)
+        values, shares = _region_values(cascade.regions, x, width, write), _shares(cascade, x)
         if shares is not None:
-            joined = joined * shares.reshape(0, cascade.n_regions, 1)
-        parts.append(joined.total(1))
+            values = values * shares.reshape(0, cascade.n_regions, 1)
+        parts.append(values.total(1))
     return x.graph.mean_of(parts)
 
 
@@ -97,5 +109,7 @@ PROBA: dict[type, Writer] = {
     SurrogatePartitionClassifier: _surrogate_proba,
 }
 VALUES: dict[type, Writer] = {
-    SpacePartitioningRegressor: lambda model, x: _cascades(model, x, 1, _region_value)
+    SpacePartitioningRegressor: lambda model, x: _cascades(
+        model, x, 1, lambda region, x: x.write("values", region)
+    )
 }

@@ -90,7 +90,7 @@ def _truncated(model: Any, x: Node) -> Node:
     product = shifted @ (2.0 * gamma * rows.T)
     series: Any = 1.0
     for k in range(model.order, 0, -1):
-        series = product * series * (1.0 / k) + 1.0
+        series = product * series * np.full(len(rows), 1.0 / k) + 1.0
     own = ((shifted * shifted).total(1, keep=True) * -gamma).op("Exp")
     kernel = series * own * np.exp(-gamma * (rows**2).sum(axis=1))
     return kernel @ model.dual_coef_ + model.intercept_

@@ -62,7 +62,9 @@ def tree_node(
     )
 
 
-def leaf_values(x: Node, trees: list[Any], tables: list[np.ndarray], *, single: bool = True):
+def leaf_values(
+    x: Node, trees: list[Any], tables: list[np.ndarray], *, single: bool = True
+) -> Node:
     """Write the leaf value of each tree: (n, n_trees, width) from tables (n_nodes, width)."""
     leaves = [np.flatnonzero(one.children_left == -1) for one in trees]
     owner = np.repeat(np.arange(len(trees)), [len(own) for own in leaves])
