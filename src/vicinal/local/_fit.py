@@ -459,7 +459,9 @@ def select(data: TrainingData, settings: LocalSettings) -> Selected:
 
 def _compare(data: TrainingData, settings: LocalSettings) -> Selected:
     """Return the setting selected by left-out losses, with its scores."""
-    loss, weights = loss_of(data), data.host(data.weights)
+    loss, weights = loss_of(data), np.ones(len(data))
+    if data.sample_weight is not None:
+        weights = data.host(data.sample_weight)
     sample = draw_rows(len(data), settings.random_state)
     candidates: list[Candidate] = []
     stopping, leading, rows = EarlyStopping(), None, None
