@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from vicinal._base import as_numpy
 from vicinal._kernels.local._batched import (
+    NewtonProblem,
     batched_newton,
     batched_ridge,
     batched_ridge_values,
@@ -204,6 +205,14 @@ def test_slopes_and_metric_step_by_hand(to_array):
     assert_allclose(as_numpy(still), np.eye(3))
 
 
+def test_a_weight_common_to_all_rows_changes_nothing(to_array, data):
+    X, y, Q = data
+    model = LocalClassifier(n_neighbors=20, alpha=0.5)
+    plain = model.fit(to_array(X), to_array(y)).predict_proba(to_array(Q))
+    twice = model.fit(to_array(X), to_array(y), sample_weight=to_array(np.full(len(y), 2.0)))
+    assert_allclose(as_numpy(twice.predict_proba(to_array(Q))), as_numpy(plain))
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_left_out_rows_agree(to_array, data, weighted):
     X, y, Q = data
@@ -240,9 +249,8 @@ def test_newton_twins_agree(to_array, rng, loss, code):
     codes[::15], codes[1::15] = 0, 1
     y = np.where(codes.reshape(4, 15) == 1, 1.0, -1.0)
     penalties = np.full(4, 0.3), np.full(4, 0.1)
-    theta, converged = batched_newton(
-        *map(to_array, (offsets, y, weights, *penalties)), C=0.7, loss=loss, tol=1e-10, max_iter=60
-    )
+    problem = NewtonProblem(*map(to_array, (offsets, y, 0.7 * weights, *penalties)))
+    theta, converged = batched_newton(problem, loss, tol=1e-10, max_iter=60)
     assert bool(as_numpy(converged).all())
     scores, slopes = np.empty((4, 2)), np.zeros((4, 2, 3))
     rows, queries = offsets.reshape(60, 3), np.zeros((4, 3))
@@ -308,10 +316,8 @@ def test_newton_finds_the_minimum_in_float32(rng):
     weights = (10.0 ** rng.uniform(-8, 0, size=(50, 20))).astype(np.float32)
     y = np.where(rng.uniform(size=(50, 20)) < 0.3, 1.0, -1.0).astype(np.float32)
     lam, rho = np.full(50, 0.01, np.float32), np.full(50, 1e-6, np.float32)
-    theta, converged = batched_newton(
-        *map(torch.asarray, (offsets, y, weights, lam, rho)),
-        C=1.0, loss="log_loss", tol=1e-9, max_iter=100,
-    )  # fmt: skip
+    problem = NewtonProblem(*map(torch.asarray, (offsets, y, weights, lam, rho)))
+    theta, converged = batched_newton(problem, "log_loss", tol=1e-9, max_iter=100)
     assert bool(converged.all())
     for i, t in enumerate(theta.numpy().astype(np.float64)):
         A = np.column_stack([offsets[i], np.ones(20)]).astype(np.float64)

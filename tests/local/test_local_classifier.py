@@ -403,6 +403,14 @@ def test_partial_fit_equals_fit_on_all_rows(data):
     assert_allclose(model.decision_function(Q), whole, rtol=1e-9)
 
 
+def test_partial_fit_balances_the_classes_of_all_rows(data):
+    X, y, Q = data
+    model = fixed(class_weight="balanced")
+    model.partial_fit(X[:60], y[:60], classes=[0, 1, 2]).partial_fit(X[60:], y[60:])
+    whole = fixed(class_weight="balanced").fit(X, y)
+    assert_allclose(model.predict_proba(Q), whole.predict_proba(Q), rtol=1e-9)
+
+
 def test_partial_fit_knows_its_classes(data):
     X, y, Q = data
     model = fixed().partial_fit(X[:60], np.minimum(y[:60], 1), classes=[0, 1, 2])

@@ -213,54 +213,32 @@ class AnchorSearch:
 
     Parameters
     ----------
+    anchors : int, "auto" or array-like
+        Number of centres, or the centres.
     fit : LocalFit
         The model fitted around every query, whose rows, rule and penalty are the start.
     table : TrainingData
         Training data.
-    folds : list of (LocalRows, list of ndarray)
-        Rows to hold out, with all rows under a metric that did not see their labels.
-    anchors : int, "auto" or array-like
-        Number of centres, or the centres.
-    alpha_is_open : bool
-        Whether smaller penalties are tried too.
-    random_state, verbose, label
-        Seed of the centres, and progress.
+    settings : LocalSettings
+        Resolved parameters; smaller penalties are tried too unless the user set one.
+    metric : str, callable or transformer
+        Metric selected; rows are held out under metrics that did not see their labels.
     """
 
-    def __init__(
-        self, fit: LocalFit, table, folds, anchors, *, alpha_is_open, random_state, verbose, label
-    ):
+    def __init__(self, anchors, fit: LocalFit, table: TrainingData, settings, metric):
+        self.anchors = anchors
         self.fit = fit
         self.table = table
-        self.folds = folds
-        self.anchors = anchors
-        self.random_state = random_state
-        self.verbose = verbose
-        self.label = label
-        factors = _ALPHA_FACTORS if alpha_is_open and fit.alpha > 0.0 else (1.0,)
-        self.alphas = [factor * fit.alpha for factor in factors]
+        self.settings = settings
+        sample = draw_rows(len(table), settings.random_state, MAX_ROWS)
+        self.folds = [(fit.data, held_out_parts(sample, table, settings.random_state))]
+        if sees_labels(metric):
+            _, views = next(iter(metric_views(table, settings, metric, sample)))
+            self.folds = [(view.rows, [view.sample]) for view in views]
+        is_open = len(settings.alphas) > 1 and fit.alpha > 0.0
+        self.alphas = [factor * fit.alpha for factor in (_ALPHA_FACTORS if is_open else (1.0,))]
         self.results: dict[str, np.ndarray] | None = None
         self._loss, self._weights = loss_of(table), table.weights
-
-    @classmethod
-    def of(cls, anchors, fit: LocalFit, data: TrainingData, settings, metric) -> "AnchorSearch":
-        """Prepare the search around a model whose setting has been selected."""
-        sample = draw_rows(len(data), settings.random_state, MAX_ROWS)
-        if sees_labels(metric):
-            _, views = next(iter(metric_views(data, settings, metric, sample)))
-            folds = [(view.rows, [view.sample]) for view in views]
-        else:
-            folds = [(fit.data, held_out_parts(sample, data, settings.random_state))]
-        return cls(
-            fit,
-            data,
-            folds,
-            anchors,
-            alpha_is_open=len(settings.alphas) > 1,
-            random_state=settings.random_state,
-            verbose=settings.verbose,
-            label=f"{settings.name} anchors",
-        )
 
     # --- choice ---
 
@@ -275,7 +253,8 @@ class AnchorSearch:
         lazy = self._lazy_losses() if isinstance(self.anchors, str) else None
         table, best = [], None
         candidates = self._centers()
-        with Progress(len(candidates), self.label, verbose=self.verbose) as progress:
+        label = f"{self.settings.name} anchors"
+        with Progress(len(candidates), label, verbose=self.settings.verbose) as progress:
             for choose in candidates:
                 centers = choose()
                 losses = self._losses(centers)
@@ -304,7 +283,8 @@ class AnchorSearch:
         codes = None if table.classes is None else table.y
         shared = (table.X, data.index, self._to_coords, codes, table.sample_weight)
         counts = _anchor_counts(self.anchors, data.total_weight)
-        return [partial(choose_centers, m, *shared, self.random_state) for m in counts]
+        seed = self.settings.random_state
+        return [partial(choose_centers, m, *shared, seed) for m in counts]
 
     def _given_centers(self) -> np.ndarray:
         centers = check_array(self.anchors, dtype=np.float64, input_name="anchors")

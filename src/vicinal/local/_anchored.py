@@ -1,5 +1,6 @@
 """Classification and regression by local models that are fitted once, at anchors, and blended."""
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -22,10 +23,11 @@ def select_anchors(
     """Select the model around every query, then centres and plan of the anchors."""
     check_anchored(estimator, data)
     settings = resolve(estimator, data)
-    chosen = select(data, settings)
+    # The temperature is fitted to scores of the anchors, not of the model around every query.
+    chosen = select(data, replace(settings, has_temperature=False))
     store(estimator, chosen, settings)
     fit = estimator._model
-    search = AnchorSearch.of(estimator.anchors, fit, data, settings, chosen.metric)
+    search = AnchorSearch(estimator.anchors, fit, data, settings, chosen.metric)
     centers, plan = search.choose()
     return search, centers, plan, settings
 

@@ -459,10 +459,13 @@ def select(data: TrainingData, settings: LocalSettings) -> Selected:
 
 def _compare(data: TrainingData, settings: LocalSettings) -> Selected:
     """Return the setting selected by left-out losses, with its scores."""
-    loss, weights = loss_of(data), data.host(data.weights)
+    loss, weights = loss_of(data), np.ones(len(data))
+    if data.sample_weight is not None:
+        weights = data.host(data.sample_weight)
     sample = draw_rows(len(data), settings.random_state)
     candidates: list[Candidate] = []
-    stopping, leading, rows = EarlyStopping(), None, None
+    leading: Any = None
+    stopping, rows = EarlyStopping(), None
     n_steps = (settings.metric.n_rounds if settings.is_gradient else 1) * len(settings.degrees)
     label = f"{settings.name} leave-one-out"
     with Progress(n_steps, label, verbose=settings.verbose) as shown:
@@ -486,7 +489,6 @@ def _compare(data: TrainingData, settings: LocalSettings) -> Selected:
             if stopping.ends_with(least):
                 break
     best = best_candidate(candidates)
-    assert leading is not None
     found, scores, order = leading  # the best candidate is among those of the least loss
     scores = next(own for one, own in zip(found, scores, strict=True) if one is best)
     rows = mapped(data, settings, best.metric) if rows is None else rows

@@ -237,7 +237,7 @@ class Localizer:
             return self.n_samples
         return min(self.n_samples, int(self.rule.count) + 2)
 
-    def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> Any:
         """Return the weighted neighbours of each query.
 
         Parameters

@@ -8,6 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from vicinal._kernels.local import _batched
 from vicinal._kernels.local._batched import (
+    NewtonProblem,
     batched_least_squares,
     batched_newton,
     batched_ridge,
@@ -142,8 +143,8 @@ def labelled(rng):
 
 def newton(offsets, y, weights, loss, rho=0.0, **options):
     penalties = np.full(len(y), 0.7), np.full(len(y), rho)
-    limits = {"C": 1.5, "loss": loss, "tol": 1e-10, "max_iter": 100, **options}
-    return batched_newton(offsets, y, weights, *penalties, **limits)
+    limits = {"tol": 1e-10, "max_iter": 100, **options}
+    return batched_newton(NewtonProblem(offsets, y, 1.5 * weights, *penalties), loss, **limits)
 
 
 def test_logistic_newton_is_scikit_learns_optimum(labelled):
@@ -201,9 +202,8 @@ def test_single_precision_is_polished(labelled):
     exact, _ = newton(*labelled, "log_loss", rho=0.1)
     offsets, y, weights = (part.astype(np.float32) for part in labelled)
     penalties = np.full(4, 0.7, dtype=np.float32), np.full(4, 0.1, dtype=np.float32)
-    theta, converged = batched_newton(
-        offsets, y, weights, *penalties, C=1.5, loss="log_loss", tol=1e-6, max_iter=100
-    )
+    problem = NewtonProblem(offsets, y, np.float32(1.5) * weights, *penalties)
+    theta, converged = batched_newton(problem, "log_loss", tol=1e-6, max_iter=100)
     assert theta.dtype == np.float32
     assert converged.all()
     assert_allclose(theta, exact, rtol=1e-4, atol=1e-5)

@@ -333,7 +333,19 @@ def one_class_scores(total: Any, rho: Any, *, C: float, loss: str) -> Any:
 
 
 class NewtonProblem(NamedTuple):
-    """Neighbourhoods of a batch: offsets (n, k, d), labels and weights (n, k), penalties (n,)."""
+    """Minimise lam/2 |b|^2 + rho/2 b_0^2 + sum w loss(y a'theta) for every query of a batch.
+
+    Attributes
+    ----------
+    offsets : array of shape (n_queries, k, d)
+        Rows centred at the query.
+    y : array of shape (n_queries, k)
+        Labels -1 and 1.
+    weights : array of shape (n_queries, k)
+        Smoothing weights, times the factor on the loss.
+    lam, rho : array of shape (n_queries,)
+        Penalties of slopes and intercept.
+    """
 
     offsets: Any
     y: Any
@@ -353,18 +365,9 @@ class NewtonProblem(NamedTuple):
 
 
 def batched_newton(
-    offsets: Any,
-    y: Any,
-    weights: Any,
-    lam: Any,
-    rho: Any,
-    *,
-    C: float,
-    loss: str,
-    tol: float,
-    max_iter: int,
+    problem: NewtonProblem, loss: str, *, tol: float, max_iter: int
 ) -> tuple[Any, Any]:
-    """Minimise lam/2 |b|^2 + rho/2 b_0^2 + C sum w loss(y a'theta) for every query.
+    """Minimise the objective of every query by Newton steps.
 
     Float32 problems are solved in float32 until the steps are small, then with one or two steps in
     float64: weights differ by many orders of magnitude, and float32 alone would stop far from the
@@ -372,16 +375,8 @@ def batched_newton(
 
     Parameters
     ----------
-    offsets : array of shape (n_queries, k, d)
-        Rows centred at the query.
-    y : array of shape (n_queries, k)
-        Labels -1 and 1.
-    weights : array of shape (n_queries, k)
-        Smoothing weights.
-    lam, rho : array of shape (n_queries,)
-        Penalties of slopes and intercept.
-    C : float
-        Factor on the loss.
+    problem : NewtonProblem
+        The neighbourhoods.
     loss : {"squared_hinge", "log_loss"}
         Loss of the margin.
     tol : float
@@ -398,27 +393,22 @@ def batched_newton(
     converged : boolean array of shape (n_queries,)
         Whether the tolerance was met.
     """
-    xp = namespace(offsets)
-    if offsets.shape[2] > offsets.shape[1]:
+    offsets = problem.offsets
+    xp, (n, k, d) = namespace(offsets), offsets.shape
+    if d > k:
         basis, rows = _row_span(offsets)
         theta, converged = batched_newton(
-            rows, y, weights, lam, rho, C=C, loss=loss, tol=tol, max_iter=max_iter
+            problem._replace(offsets=rows), loss, tol=tol, max_iter=max_iter
         )
         slopes = (transpose(basis) @ theta[:, :-1, None])[:, :, 0]
         return xp.concat([slopes, theta[:, -1:]], axis=1), converged
-    problem = NewtonProblem(offsets, y, weights, lam, rho)
-    theta = xp.zeros(
-        (offsets.shape[0], offsets.shape[2] + 1),
-        dtype=offsets.dtype, device=compat.device(offsets),
-    )  # fmt: skip
+    theta = xp.zeros((n, d + 1), dtype=offsets.dtype, device=compat.device(offsets))
     if offsets.dtype == xp.float64:
-        return _newton(problem, theta, C, loss, tol**0.5, max_iter)
-    theta, _ = _newton(problem, theta, C, loss, _COARSE, min(max_iter, _COARSE_STEPS))
-    fine = xp.astype(theta, xp.float64)
-    fine, converged = _newton(
-        problem.astype(xp.float64), fine, C, loss, max(tol**0.5, _FINE), max_iter
-    )
-    return xp.astype(fine, offsets.dtype), converged
+        return _newton(problem, theta, loss, tol**0.5, max_iter)
+    theta, _ = _newton(problem, theta, loss, _COARSE, min(max_iter, _COARSE_STEPS))
+    fine = problem.astype(xp.float64), xp.astype(theta, xp.float64)
+    theta, converged = _newton(*fine, loss, max(tol**0.5, _FINE), max_iter)
+    return xp.astype(theta, offsets.dtype), converged
 
 
 def _row_span(offsets):
@@ -439,22 +429,22 @@ def _row_span(offsets):
     return xp.astype(basis, offsets.dtype), xp.astype(lower, offsets.dtype)
 
 
-def _newton(problem, theta, C, loss, tol, max_iter):
+def _newton(problem, theta, loss, tol, max_iter):
     """Take Newton steps for all; converged neighbourhoods are removed once they are half of all."""
     xp = namespace(theta)
     rows = xp.arange(theta.shape[0], device=compat.device(theta))
     margins = _margins(problem, theta)
-    value = _objective(problem, theta, margins, C, loss)
+    value = _objective(problem, theta, margins, loss)
     done = xp.zeros(theta.shape[0], dtype=xp.bool, device=compat.device(theta))
     left: list[tuple[Any, Any, Any]] = []
     for _ in range(max_iter):
-        step, slope = _newton_step(problem, theta, margins, C, loss)
+        step, slope = _newton_step(problem, theta, margins, loss)
         # Converged neighbourhoods are not changed before they are removed.
         failed = ~(xp.isfinite(slope) & (slope >= 0.0))
         step = xp.where((done | failed)[:, None], xp.zeros_like(step), step)
         slope = xp.where(failed, xp.zeros_like(slope), slope)
         change = _margins(problem, step)
-        length, value = _step_length(problem, theta, value, margins, step, change, slope, C, loss)
+        length, value = _step_length(problem, theta, value, margins, step, change, slope, loss)
         moved = margins + length[:, None] * change
         converged_now = _has_converged(problem, margins, moved, length, loss, tol)
         theta, margins = theta + length[:, None] * step, moved
@@ -494,7 +484,7 @@ def _loss_terms(z: Any, loss: str) -> tuple[Any, Any]:
     return miss, miss * (1.0 - miss)
 
 
-def _objective(problem, theta, margins, C, loss):
+def _objective(problem, theta, margins, loss):
     xp = namespace(margins)
     zero = xp.zeros_like(margins)
     if loss == "squared_hinge":
@@ -504,16 +494,16 @@ def _objective(problem, theta, margins, C, loss):
         losses = xp.log1p(xp.exp(-xp.abs(margins))) + xp.maximum(-margins, zero)
     slopes, level = theta[:, :-1], theta[:, -1]
     penalty = problem.lam * xp.sum(slopes * slopes, axis=1) + problem.rho * level * level
-    return C * xp.sum(problem.weights * losses, axis=1) + 0.5 * penalty
+    return xp.sum(problem.weights * losses, axis=1) + 0.5 * penalty
 
 
-def _newton_step(problem, theta, margins, C, loss):
+def _newton_step(problem, theta, margins, loss):
     """Return the step that solves H step = - gradient, and the decrease that it predicts."""
     xp = namespace(theta)
     X, y, weights, lam, rho = problem
     pull, curvature = _loss_terms(margins, loss)
-    curvature = C * weights * curvature
-    pull = C * weights * pull * y
+    curvature = weights * curvature
+    pull = weights * pull * y
     across = transpose(X) @ xp.stack([curvature, pull], axis=2)  # (n_queries, d, 2)
     H = weighted_gram(X, curvature) + lam[:, None, None] * _eye(X.shape[2], X)
     corner = (xp.sum(curvature, axis=1) + rho)[:, None, None]
@@ -545,7 +535,7 @@ def solve_positive(H: Any, right: Any) -> Any:
     return solve_regular(H, right) * scale[:, :, None]
 
 
-def _step_length(problem, theta, value, margins, step, change, slope, C, loss):
+def _step_length(problem, theta, value, margins, step, change, slope, loss):
     """Return step lengths at which the objective falls enough, and its values there.
 
     Steps are halved until then; a decrease below rounding is accepted.
@@ -555,7 +545,7 @@ def _step_length(problem, theta, value, margins, step, change, slope, C, loss):
     slack = 100.0 * float(xp.finfo(theta.dtype).eps) * xp.abs(value)
     for _ in range(_MAX_HALVINGS):
         trial = theta + length[:, None] * step
-        found = _objective(problem, trial, margins + length[:, None] * change, C, loss)
+        found = _objective(problem, trial, margins + length[:, None] * change, loss)
         accepted = found <= value - _ARMIJO * length * slope + slack
         if bool(xp.all(accepted)):
             break
@@ -626,16 +616,10 @@ def _fit_pairs(X, labels, Q, indices, weights, rho, objective, alpha, relative, 
         offsets = rows - xp.take(Q, some, axis=0)[:, None, :]
         lam = _relative_penalty(offsets, w, alpha) if relative else alpha + 0.0 * w[:, 0]
         is_class = xp.take(labels, some, axis=0) == classes[block][:, None]
+        y = xp.where(is_class, xp.ones_like(w), -xp.ones_like(w))
+        problem = NewtonProblem(offsets, y, objective.C * w, lam, xp.take(rho, some))
         theta, converged = batched_newton(
-            offsets,
-            xp.where(is_class, xp.ones_like(w), -xp.ones_like(w)),
-            w,
-            lam,
-            xp.take(rho, some),
-            C=objective.C,
-            loss=objective.loss,
-            tol=objective.tol,
-            max_iter=objective.max_iter,
+            problem, objective.loss, tol=objective.tol, max_iter=objective.max_iter
         )
         n_failed += int(xp.sum(xp.astype(~converged, xp.int64)))
         parts.append(theta)
