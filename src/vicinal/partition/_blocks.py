@@ -6,6 +6,7 @@ length of the table is stored; all starts share the same passes. Discriminant an
 regression are functions of sums; logistic regression takes one pass per Newton step.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from hashlib import blake2b
@@ -245,6 +246,15 @@ def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarra
 # --- the engine -----------------------------------------------------------------------------------
 
 
+def _summed(n_rows: int, make: Callable, *sums: Any, **options: Any) -> Problem:
+    """Return the problem of a stage from its sums, whatever its last model was."""
+
+    def fit(previous: Any) -> Any:
+        return make(*sums)
+
+    return Problem(n_rows, fit, **options)
+
+
 class StageQuery(NamedTuple):
     """Request of sums over the rows of a stage."""
 
@@ -274,9 +284,7 @@ class BlockEngine(Engine):
         for run in runs:
             sums = self._totals[run].sums
             of_all = partial(region, reduce(add_tuples, sums)[1:], classes)
-            problems.append(
-                [Problem(n, lambda _, own=own: region(own, classes), of_all) for n, *own in sums]
-            )
+            problems.append([_summed(n, region, own, classes, fit_all=of_all) for n, *own in sums])
         return problems
 
     def _logistic_regions(self, runs: list[Run]) -> list[list[Problem]]:
@@ -313,7 +321,7 @@ class BlockEngine(Engine):
             everything = sum(own for _, own in self._totals[runs[i]].sums)
             given = mass, solved.get((i, k)), width, classes
             fit_all = partial(of_all, runs[i], everything)
-            problems[i].append(Problem(n, lambda _, given=given: learner.region(*given), fit_all))
+            problems[i].append(_summed(n, learner.region, *given, fit_all=fit_all))
         return problems
 
     def _solve(self, chains: list, queries: list[StageQuery], steps: list) -> list:
@@ -344,7 +352,7 @@ class BlockEngine(Engine):
         found = self.blocks.total(_sum_gate, self.table, chains, k, combine=add_starts)
         if not isinstance(learner, BlockLogistic):
             return [
-                Problem(n, lambda _, sums=sums: learner.gate(sums), n_passed=n_passed)
+                _summed(n, learner.gate, sums, n_passed=n_passed)
                 for n, n_passed, _, _, *sums in found
             ]
         # Costs are scaled to the total weight of the rows.
@@ -362,7 +370,7 @@ class BlockEngine(Engine):
         )
         solved = dict(zip(two_sided, solutions, strict=True))
         return [
-            Problem(n, lambda _, i=i: learner.gate(solved.get(i)), n_passed=n_passed)
+            _summed(n, learner.gate, solved.get(i), n_passed=n_passed)
             for i, (n, n_passed, *_) in enumerate(found)
         ]
 

@@ -81,7 +81,8 @@ def class_sums(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
         sums_by_class(Z, codes[rows], weights[rows], n_classes)
         for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 16 * n_classes)
     )
-    return tuple(map(as_numpy, reduce(add_tuples, parts)))
+    counts, sums = reduce(add_tuples, parts)
+    return as_numpy(counts), as_numpy(sums)
 
 
 def scatter_matrix(
