@@ -68,7 +68,7 @@ _MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
 _FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
-# over the leaves of a large one gains in addition.
+# over the leaves of a large one gains in addition in classification.
 _PROBE_TREES, _PROBE_SHARE, _PROBE_BONUS = 30, 25.0, 0.02
 
 # Names of base models, by the metric or the coordinates of a local model.
@@ -274,7 +274,7 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
             "once": True,
             "whole": True,
             "seconds": seconds,
-            "bonus": _PROBE_BONUS,
+            "bonus": _PROBE_BONUS if shape.is_classification else 0.0,
         }
         options["probe_share"] = _PROBE_SHARE
         names = list(_FORESTS.items())
