@@ -143,7 +143,7 @@ class TableShape:
     is_timed: bool = False
     preset: str = "default"
     quantile: float | None = None  # of the target that is predicted; None is the mean
-    monotonic: dict[str, np.ndarray] | None = None  # constraints on the columns of each encoding
+    monotonic: Any = None  # constraints on the columns of each encoding
 
     @property
     def thousands(self) -> float:
