@@ -146,7 +146,7 @@ class TableShape:
     preset: str = "default"
     device: str | None = None
     quantile: float | None = None  # of the target that is predicted; None is the mean
-    monotonic: dict[str, np.ndarray] | None = None  # constraints on the columns of each encoding
+    monotonic: Any = None  # constraints on the columns of each encoding
 
     @property
     def thousands(self) -> float:

@@ -355,7 +355,7 @@ def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray, metric) -> Sc
     Y = data.y.reshape(len(data), -1)
     mean = np.average(Y, axis=0, weights=weight)
     scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    kind = RegressionScorer if metric is None or metric.quantile is None else QuantileScorer
+    kind: Any = RegressionScorer if metric is None or metric.quantile is None else QuantileScorer
     return kind(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0), metric)
 
 

@@ -107,7 +107,7 @@ class Scorer(Protocol):
     error_step: float  # size of the errors that are counted, 0 where they are measured
     price: float  # factor on the price of time: squared errors vary more than log losses
     optimism: float  # share of its standard error that is added to an expected gain
-    metric: Metric | None  # what ``scoring`` names
+    metric: Any  # the Metric of ``scoring``, or None
     targets: np.ndarray
 
     def part(self, entries: np.ndarray) -> "Scorer":
@@ -133,6 +133,9 @@ class Scorer(Protocol):
 
     def errors(self, predictions: np.ndarray) -> np.ndarray:
         """Return the error of every entry, of which ``score`` is one minus the mean."""
+
+    def measured(self, predictions: np.ndarray) -> float:
+        """Return the metric of calibrated predictions."""
 
     def evidence(self, predictions: np.ndarray, units: np.ndarray) -> float:
         """Return by how many standard errors predictions depend on the class; 0 for regression."""
@@ -170,7 +173,7 @@ def held_out_score(
 class _Measured:
     """What both scorers do with a metric."""
 
-    metric: Metric | None
+    metric: Any
     targets: np.ndarray
     share: np.ndarray
 

@@ -32,7 +32,7 @@ def table_splits(
     n = num_samples(X)
     if isinstance(cv, str):
         times = np.arange(n) if time_column is None else moments(X, time_column)
-        pairs = _time_splits(times, None if groups is None else np.asarray(groups))
+        pairs: list = _time_splits(times, None if groups is None else np.asarray(groups))
     else:
         splitter = check_cv(cv, y, classifier=classifier)
         pairs = [
@@ -138,8 +138,9 @@ class Split:
     def adapted(self, spec: Spec, setting: dict) -> Any:
         """Return a copy of a base model for the columns of these encodings."""
         estimator, categorical = clone(spec.estimator).set_params(**setting), None
+        new: dict[str, Any] = {}
         if spec.encoding == "tree" and self.encodings.reads_frames:
-            categorical, new = self.encodings.categorical, {}
+            categorical = self.encodings.categorical
             for name, value in estimator.get_params().items():
                 if name.endswith("categorical_features") and isinstance(value, np.ndarray):
                     new[name] = categorical
@@ -148,7 +149,7 @@ class Split:
             estimator.set_params(**new)
         if self.signs is None:
             return estimator
-        return estimator.set_params(**signs_for(spec, self.signs[spec.encoding], categorical))
+        return estimator.set_params(**signs_for(spec, self.signs[spec.encoding], categorical) or {})
 
 
 def depends_on_order(columns: np.ndarray, least: float) -> bool:
