@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from vicinal._base._arrays import as_numpy, is_array_api, namespace
 from vicinal._base._compat import num_samples, rows_of, threadpool_controller
 from vicinal._base._parallel import draw_seeds, parallel_map
+from vicinal._base._unseen import unreported
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
@@ -293,8 +294,9 @@ def cross_fit(
 def _fit_and_predict(fit, predict, X, y, sample_weight, fold, entries, keep_model):
     train = rows_outside(fold, num_samples(X))
     weight = None if sample_weight is None else sample_weight[train]
-    model = fit(_some(X, train), y[train], weight)
-    return (model if keep_model else None), predict(model, _some(X, entries))
+    with unreported():
+        model = fit(_some(X, train), y[train], weight)
+        return (model if keep_model else None), predict(model, _some(X, entries))
 
 
 def _some(X: Any, rows: np.ndarray) -> Any:

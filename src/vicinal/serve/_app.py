@@ -37,6 +37,7 @@ def create_app(
     hosts: Sequence[str] | None = None,
     max_bytes: int = DEFAULT_LIMITS.max_bytes,
     max_seconds: float = _MAX_SECONDS,
+    strict: bool = False,
 ) -> Any:
     """Return an ASGI application that serves a fitted model.
 
@@ -68,6 +69,9 @@ def create_app(
         Largest body of a request, which may have at most 100,000 rows and 1,000,000 cells.
     max_seconds : float, default=60
         Time limit of a request; longer work is stopped.
+    strict : bool, default=False
+        Whether rows with values that no training row has, such as unseen categories, are refused
+        with status 422. Otherwise the response lists them as ``warnings``.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def create_app(
             "token must consist of printable ASCII characters without spaces, because clients "
             "encode others differently; choose another token."
         )
-    served = ServedModel(model, name, table, y, Limits(max_bytes))
+    served = ServedModel(model, name, table, y, Limits(max_bytes), strict)
     server = _Server(served, token, hosts, max_seconds)
     v2 = f"/v2/models/{name}"
     plan = [
