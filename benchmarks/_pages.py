@@ -89,7 +89,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("neighbors", "neighbors_tree", "neighbors_cuda"),
     ),
     "linear": ("Linear models compared with scikit-learn", ("linear",)),
-    "conformal": ("Intervals, label sets, novelty and label checks", ("rows",)),
+    "conformal": ("Intervals, label sets, novelty and label checks", ("rows", "groups")),
     "gpu": ("GPU compared with CPU", ("devices", "auto_cuda", "cuda")),
     "distributed": ("Dask: memory and time by number of workers", ("distributed",)),
     "production": ("Serving, ONNX and the command line", ("serve", "load", "onnx", "shell")),

@@ -119,7 +119,8 @@ def _informative_categories(n_rows, n_classes, seed=0):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_categories_are_boosted(n_classes):
     X, y = _informative_categories(220, n_classes)
-    model = AutoClassifier(["constant", "boosting"], random_state=0).fit(X, y)
+    model = AutoClassifier(["constant", "boosting"], unseen="ignore", random_state=0)
+    model.fit(X, y)
     weights = {base.name: base.weight for base in tried(model)}
     names = ["boosted symmetric trees", "gradient boosting (target statistics)"]
     assert sum(weights[name] for name in names) > 0.9

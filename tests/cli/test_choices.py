@@ -275,10 +275,37 @@ def test_prediction_sets(folder, costly, capsys):
     assert lines[0] == "prediction,prediction_set"
     # No column distinguishes the towns, so nearly every set has nearly all of them.
     assert np.mean([line.count("|") == 2 for line in lines[1:]]) > 0.5
+    options = ["--interval", "0.5", "--by", "fraud", "--abstain", "0.01"]
+    assert run(["predict", str(model), str(folder / "claims.csv"), *options]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1].startswith(",")  # towns cannot be predicted
+    assert "240 of 240 rows have no prediction (--abstain 0.01)" in printed.err
     assert run(["predict", str(costly), str(folder / "claims.csv"), "--interval", "0.9"]) == 2
     assert "LogisticRegression has no predict_set; a model of `vicinal fit" in (
         capsys.readouterr().err
     )
+
+
+def test_costs_of_all_errors_in_a_table(costly, folder, tmp_path, capsys):
+    costs, rows = tmp_path / "costs.csv", str(folder / "claims.csv")
+    costs.write_text("true,yes,no\nno,1,0\nyes,0,1e9\n")
+    assert run(["predict", str(costly), rows, "--cost-matrix", str(costs)]) == 0
+    assert set(capsys.readouterr().out.split()) == {"prediction", "yes"}
+    costs.write_text("true,yes\nno,1\n")
+    assert run(["predict", str(costly), rows, "--cost-matrix", str(costs)]) == 2
+    assert "a column for each predicted label: 'no', 'yes'" in capsys.readouterr().err
+
+
+def test_unseen_values_are_noted_or_refused(costly, folder, tmp_path, capsys):
+    table = pl.read_csv(folder / "claims.csv").head(3)
+    table.with_columns(town=pl.lit("Qo'noS")).write_csv(tmp_path / "new.csv")
+    arguments = ["predict", str(costly), str(tmp_path / "new.csv")]
+    line = "'town': 3 unseen categories such as"
+    assert run([*arguments, "--proba"]) == 0
+    assert capsys.readouterr().err.count(line) == 1
+    assert run([*arguments, "--strict"]) == 2
+    assert line in capsys.readouterr().err
+    assert run(["predict", str(costly), str(folder / "claims.csv"), "--strict"]) == 0
 
 
 # --- a graph ------------------------------------------------------------------------------------
@@ -300,6 +327,7 @@ def test_exported_graph_takes_the_columns_and_agrees(costly, folder, tmp_path, c
     feeds = {name: values[:, None] for name, values in fitted[0].plain_columns(strange).items()}
     session = runtime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
     _, proba = session.run(None, feeds)
+    fitted[0].set_params(unseen="ignore")
     np.testing.assert_allclose(proba, fitted.predict_proba(strange), atol=1e-6)
 
 

@@ -8,6 +8,7 @@ from scipy import sparse
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._conformal._intervals import (
     LocalScale,
+    NearRows,
     ResidualIntervals,
     learning_factor,
     local_lines,
@@ -110,9 +111,9 @@ def test_weight_two_is_the_row_twice():
 def test_intervals_cover_everywhere(local):
     X, residuals = noisy(1500)
     fresh, truth = noisy(6000, seed=1)
-    ends = ResidualIntervals(StandardizedRows(X), residuals).around(
-        np.zeros((6000, 1)), fresh, 0.9, local=local
-    )
+    rows = StandardizedRows(X)
+    near = NearRows(rows, fresh, None, 0.9) if local else None
+    ends = ResidualIntervals(rows, residuals).around(np.zeros((6000, 1)), fresh, 0.9, near)
     covered = (ends[:, 0, 0] <= truth[:, 0]) & (truth[:, 0] <= ends[:, 0, 1])
     assert abs(covered.mean() - 0.9) < 0.02
     for part in np.array_split(np.argsort(fresh[:, 0]), 5):

@@ -283,6 +283,29 @@ def test_missing_numbers_and_names_that_look_like_infinity_are_accepted(people):
     assert first == second == third
 
 
+def test_unseen_values_are_warnings_of_the_response(people):
+    model, table, client = people
+    rows = [{"age": None, "city": "Qo'noS"}, {"age": 30, "city": "Rome"}]
+    found = client.post("/predict?typicality=true", json={"rows": rows})
+    assert found.status_code == 200
+    assert found.json()["warnings"] == [
+        "'age': 1 missing values where training rows have none",
+        "'city': 1 unseen categories such as \"Qo'noS\"",
+    ]
+    plain = client.post("/predict", json={"rows": rows[1:]}).json()
+    assert "warnings" not in plain
+    inputs = [
+        {"name": "age", "datatype": "FP64", "shape": [1], "data": [30]},
+        {"name": "city", "datatype": "BYTES", "shape": [1], "data": ["Qo'noS"]},
+    ]
+    found = client.post("/v2/models/model/infer", json={"inputs": inputs}).json()
+    assert "unseen categories" in found["parameters"]["warnings"]
+    strict = TestClient(create_app(model, table=table, strict=True))
+    assert strict.post("/predict", json={"rows": rows[1:]}).status_code == 200
+    refused = strict.post("/predict", json={"rows": rows})
+    assert (refused.status_code, "unseen categories" in refused.text) == (422, True)
+
+
 def test_infinity_is_refused_by_models_that_would_take_it():
     pd = pytest.importorskip("pandas")
     X, y = load_iris(return_X_y=True)

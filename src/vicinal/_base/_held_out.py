@@ -17,6 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from vicinal._base._arrays import as_numpy
 from vicinal._base._compat import num_samples, threadpool_controller
 from vicinal._base._parallel import draw_seeds, parallel_map
+from vicinal._base._unseen import unreported
 from vicinal._base._validation import select_rows
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -343,8 +344,9 @@ def cross_fit(
 def _fit_and_predict(fit, predict, X, y, sample_weight, fold, entries):
     train = rows_outside(fold, num_samples(X))
     weight = None if sample_weight is None else sample_weight[train]
-    model = fit(select_rows(X, train), y[train], weight)
-    return predict(model, select_rows(X, entries))
+    with unreported():
+        model = fit(select_rows(X, train), y[train], weight)
+        return predict(model, select_rows(X, entries))
 
 
 def aligned_predictions(fitted: Any, X: Any, method: str, classes: Any = None) -> np.ndarray:

@@ -8,6 +8,7 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 
 from vicinal._base._compat import tuned_label
+from vicinal._base._unseen import UnseenValues, as_novel
 
 
 def can(model: Any, method: str) -> bool:
@@ -20,8 +21,27 @@ def can(model: Any, method: str) -> bool:
 def call_method(model: Any, method: str, X: Any, **options: Any) -> Any:
     """Call a method of a model, or of the last step of a pipeline on transformed rows."""
     if isinstance(model, Pipeline) and not hasattr(model, method):
-        return call_method(model.steps[-1][1], method, model[:-1].transform(X), **options)
+        found = call_method(model.steps[-1][1], method, model[:-1].transform(X), **options)
+        first = model.steps[0][1]
+        is_typicality = method == "typicality" and hasattr(first, "unseen_values")
+        return as_novel(found, first.unseen_values(X)) if is_typicality else found
     return getattr(model, method)(X, **options)
+
+
+def unseen_values(model: Any, X: Any) -> list[UnseenValues]:
+    """Return the values that no training row has, of a model or the first step of a pipeline."""
+    reader = _reader(model)
+    return reader.unseen_values(X) if hasattr(reader, "unseen_values") else []
+
+
+def unseen_rule(model: Any) -> str:
+    """Return what a model does with unseen values: "warn", "error" or "ignore"."""
+    return getattr(_reader(model), "unseen", "warn")
+
+
+def _reader(model: Any) -> Any:
+    steps, last = split_steps(model)
+    return steps[0] if steps else last
 
 
 class Rule(NamedTuple):

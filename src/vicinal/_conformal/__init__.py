@@ -1,5 +1,6 @@
 """Conformal intervals, label sets and typicality from held-out predictions of a fitted model."""
 
+from vicinal._conformal._decisions import decide
 from vicinal._conformal._held_out_rows import (
     FoldedRowsMixin,
     HeldOutRows,
@@ -21,6 +22,7 @@ __all__ = [
     "Typicality",
     "TypicalityMixin",
     "check_coverage",
+    "decide",
     "held_out_by",
     "some_rows",
 ]

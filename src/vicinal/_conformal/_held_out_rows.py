@@ -1,7 +1,9 @@
 """Training rows with held-out predictions, and the mixins that use them."""
 
+import warnings
 from dataclasses import dataclass, fields
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,17 @@ from vicinal._base import (
     positive_rows,
     saved,
 )
-from vicinal._conformal._intervals import ResidualIntervals, label_sets, log_share
+from vicinal._base._compat import rows_of
+from vicinal._base._tables import column_names, column_values
+from vicinal._base._unseen import as_novel
+from vicinal._conformal._decisions import decide
+from vicinal._conformal._intervals import (
+    GroupRows,
+    NearRows,
+    ResidualIntervals,
+    label_sets,
+    log_share,
+)
 from vicinal._conformal._typicality import StandardizedRows, Typicality
 
 # Quantiles of more rows are hardly better, and models larger.
@@ -27,6 +39,8 @@ _MAX_ROWS = 5000
 _N_FOLDS = 5
 # Models fitted to this share of the rows need no learning curve.
 _NEARLY_ALL = 0.95
+# Small groups that a warning names.
+_SHOWN_GROUPS = 5
 
 
 @saved(
@@ -177,20 +191,101 @@ class TypicalityMixin:
         -------
         ndarray of shape (n_queries,)
             Share of training rows that are at least as far from the rows around them. It is a
-            p-value: uniform for rows like the training rows, near 0 for novel rows.
+            p-value: uniform for rows like the training rows, near 0 for novel rows. A row with an
+            unseen category, or another value that no training row has, is novel.
         """
         check_is_fitted(self)
-        return as_given(self._known_rows().typicality(self._row_numbers(X)), X)
+        found = self._known_rows().typicality(self._row_numbers(X))
+        return as_given(as_novel(found, self.unseen_values(X)), X)
+
+    def unseen_values(self, X):
+        """Return the values of query rows that no training row has.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        list of UnseenValues
+            An entry for each column and problem, see
+            :meth:`vicinal.table.TableEncoder.unseen_values`; empty for a model of arrays.
+        """
+        encoder = self._encoder()
+        return [] if encoder is None else encoder.unseen_values(X)
 
     def _known_rows(self):
         """Return the training rows, with or without their predictions."""
         return self._held_out_rows()
 
+    def _near_rows(self, numbers, coverage, by, local):
+        """Return the rows over which quantiles are taken for each query, ``None`` for all."""
+        held_out = self._held_out_rows()
+        if local:
+            return NearRows(held_out.standardized, numbers, held_out.weights, coverage)
+        if by is None:
+            return None
+        is_reduced = self._encoder() is None and held_out.X.shape[1] < self.n_features_in_
+        if held_out.are_coordinates or is_reduced:
+            raise ValueError(
+                f"by={by!r} needs rows in the columns of the table, which {type(self).__name__} "
+                "does not store; wrap it in ConformalRegressor or ConformalClassifier."
+            )
+        by = [by] if isinstance(by, str | Integral) else list(by)
+        columns = [j for name in by for j in self._encoded_columns(name)]
+        parts = (rows[:, columns] for rows in (held_out.X, numbers))
+        parts = (part.toarray() if sparse.issparse(part) else part for part in parts)
+        return GroupRows(*parts, held_out.weights)
+
+    def _encoder(self):
+        """Return the encoder of the rows of a frame, ``None`` if they are the columns as given."""
+        return getattr(self, "_table", None)
+
+    def _encoded_columns(self, name) -> list[int]:
+        """Return the columns of the row numbers that hold a column of the table."""
+        table = self._encoder()
+        names = column_names(np.empty((0, self.n_features_in_)), self)
+        is_known = name in names if isinstance(name, str) else 0 <= name < len(names)
+        if not is_known:
+            raise ValueError(f"by={name!r} is not a column; choose from {', '.join(names)}.")
+        name = name if isinstance(name, str) else names[name]
+        if table is None:
+            return [names.index(name)]
+        found = np.flatnonzero(table.sources_ == name).tolist()
+        if not found or table.column_encoders_[name].is_statistic:
+            why = "has too many categories" if found else "is not used by the model"
+            raise ValueError(f"by={name!r} {why}; merge its values into groups in another column.")
+        return found
+
+    def _warn_of_groups(self, X, near, by, coverage) -> None:
+        """Name groups of queries that have too few held-out rows for a quantile of their own."""
+        rows = np.flatnonzero(getattr(near, "is_pooled", ()))
+        if not len(rows):
+            return
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        by = [by] if isinstance(by, str | Integral) else list(by)
+        names = column_names(X, self)
+        at = [names.index(name) if isinstance(name, str) else name for name in by]
+        cells = zip(*(column_values(rows_of(X, rows), j) for j in at), strict=True)
+        groups = [
+            ", ".join(f"{names[j]}={value!r}" for j, value in zip(at, row, strict=True))
+            for row in dict.fromkeys(cells)
+        ]
+        shown = "; ".join(groups[:_SHOWN_GROUPS]) + ("; ..." if groups[_SHOWN_GROUPS:] else "")
+        warnings.warn(
+            f"{len(rows)} of {len(near.is_pooled)} rows are of groups with too few held-out rows "
+            f"for a coverage of {coverage:g}: {shown}. They get the quantile of all rows; merge "
+            "small groups.",
+            UserWarning,
+            stacklevel=3,
+        )
+
 
 class IntervalMixin(TypicalityMixin):
     """Mixin of regressors with intervals from held-out errors."""
 
-    def predict_interval(self, X, coverage=0.9, *, local=False):
+    def predict_interval(self, X, coverage=0.9, *, by=None, local=False):
         """Return intervals that hold the target with a given probability.
 
         Parameters
@@ -199,6 +294,10 @@ class IntervalMixin(TypicalityMixin):
             Queries.
         coverage : float, default=0.9
             Probability, between 0 and 1.
+        by : str, int or list of them, default=None
+            Columns whose values make groups, by name or index: the coverage holds within each
+            group. A column of more than 20 different numbers is split at its quintiles. Groups with
+            too few rows for the coverage get the interval of all rows, with a warning.
         local : bool, default=False
             Whether the quantile is local too, not only the scale: for tables whose errors have
             different distributions in different regions. Intervals are wider, and infinite, with a
@@ -210,17 +309,22 @@ class IntervalMixin(TypicalityMixin):
             Lower and upper ends.
         """
         check_is_fitted(self)
+        _check_one_of(by=by, local=local)
         values = np.asarray(as_numpy(self.predict(X)), dtype=np.float64)
         numbers = self._row_numbers(X)
+        near = self._near_rows(numbers, coverage, by, local)
         intervals = self._held_out_rows().intervals
-        ends = intervals.around(values.reshape(len(values), -1), numbers, coverage, local=local)
+        ends = intervals.around(values.reshape(len(values), -1), numbers, coverage, near)
+        self._warn_of_groups(X, near, by, coverage)
         return as_given(ends if values.ndim == 2 else ends[:, 0], X)
 
 
 class LabelSetMixin(TypicalityMixin):
     """Mixin of classifiers with label sets from held-out probabilities."""
 
-    def predict_set(self, X, coverage=0.9, *, method="adaptive", by_class=False, local=False):
+    def predict_set(
+        self, X, coverage=0.9, *, method="adaptive", by=None, by_class=False, local=False
+    ):
         """Return label sets that hold the true label with a given probability.
 
         Parameters
@@ -234,6 +338,10 @@ class LabelSetMixin(TypicalityMixin):
             least one label, so coverage is exceeded if the accuracy is higher than ``coverage``.
             "threshold" takes all labels above one probability. Its coverage is close to
             ``coverage`` and its sets are the smallest on average; some are empty.
+        by : str, int or list of them, default=None
+            Columns whose values make groups, by name or index: the coverage holds within each
+            group. A column of more than 20 different numbers is split at its quintiles. Groups with
+            too few rows for the coverage get the sets of all rows, with a warning.
         by_class : bool, default=False
             Whether the coverage holds within every class, also rare ones.
         local : bool, default=False
@@ -245,10 +353,24 @@ class LabelSetMixin(TypicalityMixin):
             Which labels are in the set, in the order of ``classes_``.
         """
         check_is_fitted(self)
+        _check_one_of(by=by, by_class=by_class, local=local)
         proba = np.asarray(as_numpy(self.predict_proba(X)), dtype=np.float64)
-        numbers = self._row_numbers(X)
-        options = {"method": method, "by_class": by_class, "local": local}
-        return label_sets(self._held_out_rows(), proba, numbers, coverage, **options)
+        near = self._near_rows(self._row_numbers(X), coverage, by, local)
+        options = {"method": method, "by_class": by_class, "near": near}
+        sets = label_sets(self._held_out_rows(), proba, coverage, **options)
+        self._warn_of_groups(X, near, by, coverage)
+        return sets
+
+    def _decided(self, proba, abstain, cost_matrix):
+        """Return labels of least expected cost, ``None`` where the model abstains."""
+        held_out = None if abstain is None else self._held_out_rows()
+        return decide(proba, self.classes_, cost_matrix, abstain, held_out)
+
+
+def _check_one_of(**options) -> None:
+    given = [name for name, value in options.items() if value is not None and value is not False]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} cannot be combined; use one of them.")
 
 
 # --- models without held-out predictions of their own ---------------------------------------------

@@ -30,6 +30,8 @@ _STEEPEST_CURVE = 1.0
 # Lines are fitted on tables of at most so many columns, with this penalty relative to the scatter.
 _MAX_COLUMNS = 20
 _RIDGE = 0.01
+# Numbers with more different values are grouped by their quintiles.
+_MAX_GROUPS = 20
 
 
 class LocalScale:
@@ -299,18 +301,17 @@ class ResidualIntervals:
             errors = np.abs(coarse / scale), np.abs(self.ratios)
             self.ratios *= learning_factor(*errors, folds, weights)
 
-    def around(self, values: np.ndarray, X, coverage: float, *, local: bool = False) -> np.ndarray:
+    def around(self, values: np.ndarray, X, coverage: float, near: Any = None) -> np.ndarray:
         """Return the ends of intervals around predictions, (n_queries, n_outputs, 2).
 
-        With ``local`` the quantile is taken over the rows around each query, weighted by distance;
+        ``near``, a ``NearRows`` or ``GroupRows``, takes the quantile over some rows for each query;
         it is infinite, with a warning, where these are too few for the coverage.
         """
         check_coverage(coverage)
         scale = self.scale(X)
-        neighbors = _Neighbors(self.rows, X, self.weights, coverage) if local else None
         ends = np.empty((*values.shape, 2))
         for output in range(values.shape[1]):
-            low, high = self._reach(self.ratios[:, output], coverage, neighbors)
+            low, high = self._reach(self.ratios[:, output], coverage, near)
             ends[:, output, 0] = values[:, output] - low * scale[:, output]
             ends[:, output, 1] = values[:, output] + high * scale[:, output]
         is_infinite = np.asarray(np.isinf(ends).any(axis=(1, 2)))
@@ -324,13 +325,13 @@ class ResidualIntervals:
             )
         return ends
 
-    def _reach(self, ratios: np.ndarray, coverage: float, neighbors: "_Neighbors | None"):
+    def _reach(self, ratios: np.ndarray, coverage: float, near: Any):
         """Return the lengths of an interval below and above its centre, in scales."""
 
         def quantile(scores, chance):
-            if neighbors is None:
+            if near is None:
                 return conformal_quantile(scores, chance, self.weights)
-            return neighbors.quantiles(scores, chance)
+            return near.quantiles(scores, chance)
 
         if is_skewed(ratios):
             one_sided = 0.5 * (1.0 + coverage)
@@ -339,7 +340,7 @@ class ResidualIntervals:
         return reach, reach
 
 
-class _Neighbors:
+class NearRows:
     """Rows around queries, weighted by distance, and each query's own weight."""
 
     def __init__(self, rows: StandardizedRows, X, weights: np.ndarray | None, coverage: float):
@@ -357,6 +358,52 @@ class _Neighbors:
         return local_quantiles(scores[self.indices], self.weights, self.own, coverage)
 
 
+class GroupRows:
+    """Held-out rows of the group of each query (Mondrian conformal prediction).
+
+    Parameters
+    ----------
+    rows, queries : ndarray of shape (n_samples, n_columns) and (n_queries, n_columns)
+        Columns whose values make the groups, of held-out rows and of queries. A column of more than
+        20 different numbers is split at its quintiles.
+    weights : ndarray of shape (n_samples,), optional
+        Weights of the rows.
+
+    Attributes
+    ----------
+    is_pooled : ndarray of bool of shape (n_queries,)
+        Queries whose groups have too few rows, and which get the quantile of all rows.
+    """
+
+    def __init__(self, rows: np.ndarray, queries: np.ndarray, weights: np.ndarray | None):
+        pairs = zip(rows.T, queries.T, strict=True)
+        codes = np.column_stack([_joint_codes(*pair) for pair in pairs])
+        codes = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
+        self.codes, self.queries = codes[: len(rows)], codes[len(rows) :]
+        self.weights = weights
+        self.is_pooled = np.zeros(len(queries), dtype=bool)
+
+    def quantiles(self, scores: np.ndarray, coverage: float) -> np.ndarray:
+        """Return the conformal quantile of the group of each query."""
+        found = np.full(len(self.queries), conformal_quantile(scores, coverage, self.weights))
+        for code in np.unique(self.queries):
+            rows, queries = self.codes == code, self.queries == code
+            weights = None if self.weights is None else self.weights[rows]
+            own = conformal_quantile(scores[rows], coverage, weights)
+            self.is_pooled |= queries & np.isinf(own)
+            found = np.where(queries & np.isfinite(own), own, found)
+        return found
+
+
+def _joint_codes(known: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return a code for the value of each known and new row."""
+    both = np.concatenate([known, new])
+    if len(np.unique(known)) > _MAX_GROUPS:
+        edges = np.nanquantile(known, [0.2, 0.4, 0.6, 0.8])
+        both = np.where(np.isnan(both), np.nan, np.searchsorted(edges, both))
+    return np.unique(both, return_inverse=True)[1]
+
+
 def check_coverage(coverage) -> None:
     """Raise unless ``coverage`` is a probability."""
     if not 0.0 < coverage < 1.0:
@@ -369,31 +416,21 @@ LABEL_SCORES = {"threshold": threshold_scores, "adaptive": adaptive_scores}
 
 
 def label_sets(
-    held_out: Any,
-    proba: np.ndarray,
-    X,
-    coverage: float,
-    *,
-    method: str,
-    by_class: bool,
-    local: bool,
+    held_out: Any, proba: np.ndarray, coverage: float, *, method: str, by_class: bool, near: Any
 ) -> np.ndarray:
     r"""Return the sets :math:`\{c : e_c(x) \le q\}` of labels, boolean (n_queries, n_classes).
 
     ``q`` is the conformal quantile of the scores of true labels among ``held_out``, a
-    ``HeldOutRows``; ``proba`` are the probabilities of the queries ``X``.
+    ``HeldOutRows``; ``proba`` are the probabilities of the queries. ``near`` as for intervals.
     """
     check_coverage(coverage)
     if method not in LABEL_SCORES:
         raise ValueError(f"method={method!r} must be one of {sorted(LABEL_SCORES)}.")
-    if by_class and local:
-        raise ValueError("by_class=True and local=True cannot be combined; use one of them.")
     scores, weights = LABEL_SCORES[method](held_out.predictions), held_out.weights
     true = scores[np.arange(len(scores)), held_out.targets]
     limit: Any
-    if local:
-        neighbors = _Neighbors(held_out.standardized, X, weights, coverage)
-        limit = neighbors.quantiles(true, coverage)[:, None]
+    if near is not None:
+        limit = near.quantiles(true, coverage)[:, None]
     elif by_class:
         own = [held_out.targets == label for label in range(scores.shape[1])]
         parts = [(true[rows], None if weights is None else weights[rows]) for rows in own]

@@ -26,6 +26,7 @@ from vicinal._base import (
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin, base_model_section
 from vicinal._base._tables import column_names, spread_rows
+from vicinal._base._unseen import report_unseen
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.auto._encodings import StoredRows, read_queries, read_table
@@ -79,6 +80,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         of ``"neural"``; trees and local models use the processor. ``"auto"`` is a GPU if there is
         one. With ``"cpu"``, and without a GPU, networks are part of ``preset="best"`` only. The
         fitted model predicts without a GPU.
+    unseen : {"warn", "error", "ignore"}, default="warn"
+        What predictions do with values that no training row has: unseen categories, strings among
+        numbers, infinities, other types, and missing values in columns that had none. One warning
+        counts them by column, ``"error"`` refuses the rows.
     n_jobs : int, default=None
         Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
         is every core. Results do not depend on it.
@@ -110,6 +115,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         "scoring": [StrOptions(set(get_scorer_names())), callable, None],
         "monotonic_cst": [dict, "array-like", None],
         "device": [str],
+        "unseen": [StrOptions({"warn", "error", "ignore"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -208,16 +214,43 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         return self._encodings.encoders
 
     def _encoded(self, X) -> dict[str, Any]:
-        """Return query rows in the encodings that base models need."""
+        """Return query rows in the encodings that base models need, and report unseen values."""
         X = self._queries(X)
+        report_unseen(lambda: self._unseen_in(X), self.unseen)
         names = dict.fromkeys(model.encoding for model in self.estimators_)
         return {name: self._encodings.transform(X, name) for name in names}
+
+    def unseen_values(self, X):
+        """Return the values of query rows that no training row has.
+
+        Parameters
+        ----------
+        X : {array-like, frame} of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        list of UnseenValues
+            An entry for each column and problem, see
+            :meth:`vicinal.table.TableEncoder.unseen_values`. Of arrays, missing values in columns
+            that had none.
+        """
+        check_is_fitted(self)
+        return self._unseen_in(self._queries(X))
+
+    def _unseen_in(self, X):
+        return self._encodings.unseen_values(X, column_names(X, self))
 
     def _queries(self, X):
         return read_queries(self, X, self._encodings.reads_frames)
 
     def _held_out_rows(self) -> HeldOutRows:
         return self._held_out
+
+    @property
+    def _table(self):
+        """Encoder of the row numbers, if the table is a frame of mixed columns."""
+        return self.encoders_["distance"] if self._encodings.reads_frames else None
 
     def _row_numbers(self, X) -> np.ndarray:
         return as_numpy(self._encodings.transform(self._queries(X), "distance"))
@@ -298,7 +331,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
 
 @documented
-class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
+class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
     r"""Classifier for any table: a weighted average of models of several families.
 
     Local models, forests, linear and discriminant models, gradient boosting and a support vector
@@ -389,6 +422,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         monotonic_cst=None,
         class_weight=None,
         device="auto",
+        unseen="warn",
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -403,6 +437,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self.monotonic_cst = monotonic_cst
         self.class_weight = class_weight
         self.device = device
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -439,20 +474,27 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         """
         return as_given(self.contributions(X).sum(axis=1), X)
 
-    def predict(self, X):
-        """Predict the class of largest probability.
+    def predict(self, X, *, abstain=None, cost_matrix=None):
+        """Predict the class of largest probability, or of least expected cost.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
             Queries; NaN is a missing value.
+        abstain : float, default=None
+            Largest share of wrong labels among the rows that are predicted, with probability 90 %;
+            the label of a less confident row is ``None``. ``None`` predicts every row.
+        cost_matrix : array-like of shape (n_classes, n_classes), default=None
+            Cost of predicting the class of each column where that of the row is true.
         """
         proba = as_given(self.contributions(X).sum(axis=1), X)
+        if abstain is not None or cost_matrix is not None:
+            return self._decided(as_numpy(proba), abstain, cost_matrix)
         return device_classes(self.classes_, proba, on_device=self._labels_on_device)
 
 
 @documented
-class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
+class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
     r"""Regressor for any table: a weighted average of models of several families.
 
     Local models, extra trees, linear and quadratic models, boosted trees and kernel ridge predict
@@ -538,6 +580,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         scoring=None,
         monotonic_cst=None,
         device="auto",
+        unseen="warn",
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -551,6 +594,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         self.scoring = scoring
         self.monotonic_cst = monotonic_cst
         self.device = device
+        self.unseen = unseen
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

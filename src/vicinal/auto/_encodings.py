@@ -21,6 +21,7 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._tables import is_missing, spread_rows
+from vicinal._base._unseen import UnseenValues
 from vicinal.table import TableEncoder
 from vicinal.table.keys import has_keys
 
@@ -85,6 +86,8 @@ class Encodings:
         Fitted encoder of each encoding; ``None`` takes the numbers as they are.
     medians : ndarray of shape (n_features,) or None
         Of an array without missing values: they replace those of later rows in distances.
+    n_rows : int
+        Number of training rows.
     on_device : bool
         Whether rows are device arrays, which have no encoder.
     """
@@ -93,6 +96,7 @@ class Encodings:
         self.on_device = on_device
         self.encoders: dict[str, Any] = {}
         self.medians: np.ndarray | None = None
+        self.n_rows = 0
 
     def fit_transform(self, X, y, groups=None) -> dict[str, Any]:
         """Learn the encoders and return the training rows in each encoding.
@@ -100,7 +104,7 @@ class Encodings:
         Encodings by the same encoder are one array. Statistics of the target leave out the rows of
         the row's own group.
         """
-        self.encoders = self._choose(X)
+        self.encoders, self.n_rows = self._choose(X), len(y)
         if isinstance(X, np.ndarray) and self.encoders["distance"] is None:
             self.medians = np.array([np.median(column) for column in X.T])
         options = {"groups": groups} if self.reads_frames else {}
@@ -120,6 +124,20 @@ class Encodings:
             if missing.any():
                 rows = np.where(missing, self.medians, rows)
         return rows
+
+    def unseen_values(self, X, names: list[str]) -> list[UnseenValues]:
+        """Return values of query rows that no training row has; of arrays missing ones."""
+        if self.reads_frames:
+            return self.encoders["distance"].unseen_values(X)
+        if not isinstance(X, np.ndarray):
+            return []
+        problem, imputer = "missing values where training rows have none", self.encoders["distance"]
+        missing = np.isnan(X)
+        if imputer is not None:
+            missing[:, imputer.indicator_.features_] = False
+        columns = np.flatnonzero(missing.any(axis=0))
+        typicality = 1 / (self.n_rows + 1)
+        return [UnseenValues(names[j], problem, missing[:, j], "", typicality) for j in columns]
 
     def _dense(self, X) -> Any:
         if self.on_device:
@@ -142,7 +160,7 @@ class Encodings:
         if self.on_device:
             return dict.fromkeys(ENCODINGS)
         if hasattr(X, "columns"):
-            return {name: TableEncoder(name) for name in ENCODINGS}
+            return {name: TableEncoder(name, unseen="ignore") for name in ENCODINGS}
         if sparse.issparse(X):
             if X.shape[0] * X.shape[1] <= _MAX_DENSE:
                 return dict.fromkeys(ENCODINGS)

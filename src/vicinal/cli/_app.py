@@ -108,6 +108,13 @@ Weight = Annotated[str | None, typer.Option(help="A column with the weight of ea
 Strict = Annotated[
     bool, typer.Option("--strict", help="Reject columns that are not plain numbers or categories.")
 ]
+StrictRows = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse rows with values that no training row has, such as unseen categories.",
+    ),
+]
 Positive = Annotated[
     str | None,
     typer.Option(
@@ -357,10 +364,33 @@ def predict_rows(
             "true value is in it with this probability, such as 0.9."
         ),
     ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="A column: --interval holds within each of its values; repeatable."),
+    ] = None,
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="--interval holds within every class.")
+    ] = False,
+    abstain: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest share of wrong labels among the rows that are predicted, such as 0.05; "
+            "less confident rows have an empty prediction."
+        ),
+    ] = None,
+    cost_matrix: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table of costs, true labels in its first column and predicted ones in its "
+            "header: predicts the label of least expected cost.",
+            callback=_existing("table"),
+        ),
+    ] = None,
     typicality: Annotated[
         bool,
         typer.Option("--typicality", help="Add the typicality of each row, from 0 (novel) to 1."),
     ] = False,
+    strict: StrictRows = False,
     delimiter: Delimiter = None,
 ) -> None:
     """Predict every row of a table.
@@ -368,7 +398,9 @@ def predict_rows(
     \b
     vicinal predict people.vicinal new.csv --out predictions.csv
     vicinal predict people.vicinal new.parquet --proba --key id --out predictions.parquet
-    vicinal predict prices.vicinal new.csv --interval 0.9 --typicality
+    vicinal predict prices.vicinal new.csv --interval 0.9 --by city --typicality
+    vicinal predict people.vicinal new.csv --abstain 0.05 --strict
+    vicinal predict people.vicinal new.csv --cost-matrix costs.csv
     cat new.json | vicinal predict people.vicinal - --out -
 
     A prediction_set such as "no | yes" lists the classes that cannot be excluded at that level.
@@ -381,7 +413,12 @@ def predict_rows(
         out=out,
         proba=proba,
         interval=interval,
+        by=by or [],
+        by_class=by_class,
+        abstain=abstain,
+        cost_matrix=cost_matrix,
         typicality=typicality,
+        strict=strict,
         keep=keep or [],
         delimiter=delimiter,
     )
@@ -517,6 +554,7 @@ def serve_model(
     access_log: Annotated[
         bool, typer.Option(help="Write one line of JSON for each request to the standard error.")
     ] = True,
+    strict: StrictRows = False,
 ) -> None:
     """Serve a model over HTTP, with an interactive page.
 
@@ -540,6 +578,7 @@ def serve_model(
         max_seconds=max_seconds,
         workers=workers,
         access_log=access_log,
+        strict=strict,
     )
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 
 from vicinal._base import import_optional, last_step, write_whole
-from vicinal._base._wrappers import call_method, can
+from vicinal._base._unseen import unreported
+from vicinal._base._wrappers import call_method, can, unseen_rule, unseen_values
+from vicinal._conformal import decide
 from vicinal.cli._check_table import (
     Roles,
     as_numbers,
@@ -48,7 +50,12 @@ def predict(
     out: Path | None,
     proba: bool,
     interval: float | None,
+    by: Sequence[str],
+    by_class: bool,
+    abstain: float | None,
+    cost_matrix: Path | None,
     typicality: bool,
+    strict: bool,
     keep: Sequence[str],
     delimiter: str | None,
 ) -> None:
@@ -69,28 +76,87 @@ def predict(
     if out is not None:
         check_folder(out, "--out")
     columns: dict[str, Any] = {name: frame[name] for name in kept}
-    if proba or threshold is not None:
+    _report_unseen(fitted, X, strict)
+    with unreported():
+        columns |= _predicted(
+            fitted, X, threshold, proba=proba, abstain=abstain, cost_matrix=cost_matrix
+        )
+        if interval is not None:
+            columns |= _limits(fitted, X, interval, by, by_class)
+        if typicality:
+            columns["typicality"] = _call(fitted, "typicality", "--typicality", X)
+    output = pl.DataFrame(columns, strict=False)
+    if out is None:
+        sys.stdout.write(without_formulas(output).write_csv())
+        return
+    write_table(output, out)
+    log(f"{output.height:,} predictions: {out}")
+
+
+def _report_unseen(fitted: Any, X: pl.DataFrame, strict: bool) -> None:
+    """Print which values are unlike those of the training rows, or refuse them."""
+    found = [str(part) for part in unseen_values(fitted, X)]
+    if found and (strict or unseen_rule(fitted) == "error"):
+        raise InputError(f"some values are unlike those of the training rows: {'; '.join(found)}")
+    for line in found:
+        log(f"  note: unlike the training rows, {line}")
+
+
+def _predicted(fitted, X, threshold, *, proba, abstain, cost_matrix) -> dict[str, Any]:
+    """Return the columns of predictions and probabilities."""
+    columns: dict[str, Any] = {}
+    if proba or threshold is not None or abstain is not None or cost_matrix is not None:
         if not hasattr(fitted, "predict_proba"):
-            raise InputError(f"--proba: the model {str(model)!r} gives no probabilities")
+            raise InputError(
+                "the model gives no probabilities, labels or costs; it predicts numbers"
+            )
         shares = np.asarray(fitted.predict_proba(X))
         columns["prediction"] = fitted.classes_[shares.argmax(axis=1)]
-        if threshold is not None:
+        if abstain is not None or cost_matrix is not None:
+            costs = None if cost_matrix is None else _costs(cost_matrix, fitted.classes_)
+            columns["prediction"] = _decide(fitted, shares, abstain, costs)
+        elif threshold is not None:
             log(f"the prediction is {threshold}")
             columns["prediction"] = threshold.predict(shares, fitted.classes_)
         if proba:
             columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
     else:
         columns["prediction"] = np.asarray(fitted.predict(X))
-    if interval is not None:
-        columns |= _limits(fitted, X, interval)
-    if typicality:
-        columns["typicality"] = _call(fitted, "typicality", "--typicality", X)
-    output = pl.DataFrame(columns)
-    if out is None:
-        sys.stdout.write(without_formulas(output).write_csv())
-        return
-    write_table(output, out)
-    log(f"{output.height:,} predictions: {out}")
+    return columns
+
+
+def _costs(path: Path, classes: np.ndarray) -> np.ndarray:
+    """Read costs: the true labels in the first column, the predicted ones in the header."""
+    frame = read_table(path, None)
+    labels = [str(label) for label in classes]
+    rows = [str(label) for label in frame.to_series(0)]
+    if sorted(rows) != sorted(labels) or not {*labels} <= {*frame.columns}:
+        raise InputError(
+            f"--cost-matrix {str(path)!r} needs the true labels in its first column and a column "
+            f"for each predicted label: {quoted(labels)}"
+        )
+    costs = frame.select(pl.col(labels).cast(pl.Float64)).to_numpy()
+    return costs[[rows.index(label) for label in labels]]
+
+
+def _decide(fitted: Any, shares: np.ndarray, abstain: float | None, costs: Any) -> list:
+    """Return labels of least cost, ``None`` where the error rate would be larger."""
+    last, held_out = last_step(fitted), None
+    if abstain is not None:
+        if not can(fitted, "predict_set"):
+            raise InputError(
+                f"--abstain: {type(last).__name__} has no held-out predictions; a model of "
+                "`vicinal fit --model auto` has"
+            )
+        held_out = last._held_out_rows()
+    try:
+        labels = decide(shares, fitted.classes_, costs, abstain, held_out)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    n_none = sum(label is None for label in labels)
+    if n_none:
+        log(f"{n_none:,} of {len(labels):,} rows have no prediction (--abstain {abstain:g})")
+    return labels.tolist()
 
 
 def threshold_of(model: Path) -> Threshold | None:
@@ -109,12 +175,13 @@ def _decided(fitted: Any, model: Path) -> Any:
     return threshold.applied(fitted)
 
 
-def _limits(fitted, X, coverage) -> dict[str, Any]:
+def _limits(fitted, X, coverage, by, by_class) -> dict[str, Any]:
     """Return limits of numbers, or the labels of prediction sets."""
+    options = {"coverage": coverage} | ({"by": list(by)} if by else {})
     if not hasattr(fitted, "classes_"):
-        ends = _call(fitted, "predict_interval", "--interval", X, coverage=coverage)
+        ends = _call(fitted, "predict_interval", "--interval", X, **options)
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
-    sets = _call(fitted, "predict_set", "--interval", X, coverage=coverage)
+    sets = _call(fitted, "predict_set", "--interval", X, by_class=by_class, **options)
     labels = np.array([str(label) for label in fitted.classes_])
     return {"prediction_set": [" | ".join(labels[row]) for row in np.asarray(sets, dtype=bool)]}
 
@@ -126,7 +193,10 @@ def _call(fitted, method, option, X, **options) -> np.ndarray:
             f"{option}: {type(last_step(fitted)).__name__} has no {method}; a model of `vicinal "
             "fit --model auto` has"
         )
-    return np.asarray(call_method(fitted, method, X, **options))
+    try:
+        return np.asarray(call_method(fitted, method, X, **options))
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
 
 
 def export(model: Path, out: Path, *, table: Path | None, delimiter: str | None) -> None:

@@ -26,6 +26,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
+from vicinal._base._unseen import report_unseen, unreported
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, some_rows
 from vicinal.ensemble._learners import class_probabilities, draw_rows, fresh_learner, row_count
 from vicinal.table import TableEncoder
@@ -54,7 +55,8 @@ def _fit_estimator(learner: Any, output: Callable, data: TrainingData, n_sampled
     rows = draw_rows(rng, data.weights, n_sampled, None if data.classes is None else data.y)
     estimator = fresh_learner(learner, rng).fit(data.rows(rows), data.y[rows])
     unused = np.setdiff1d(np.arange(len(data)), rows)
-    return estimator, unused, output(estimator, data.rows(unused)) if len(unused) else None
+    with unreported():
+        return estimator, unused, output(estimator, data.rows(unused)) if len(unused) else None
 
 
 def _fit_estimators(model: Any, learner: Any, output: Callable, data: TrainingData) -> tuple:
@@ -83,6 +85,7 @@ def _fit_estimators(model: Any, learner: Any, output: Callable, data: TrainingDa
     return [estimator for estimator, _, _ in results], mean
 
 
+@unreported()
 def _mean_and_std(estimators: list, output: Callable, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of the predictions without storing them (Welford)."""
     mean = squares = np.zeros(1)
@@ -128,7 +131,7 @@ class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
         """Store some of the rows that have an out-of-bag prediction."""
         rows = np.flatnonzero(~np.isnan(mean[:, 0]))
         rows = rows[some_rows(len(rows))]
-        self._table = TableEncoder().fit(data.X) if is_frame(data.X) else None
+        self._table = TableEncoder(unseen="ignore").fit(data.X) if is_frame(data.X) else None
         numbers = self._as_numbers(data.rows(rows))
         self._out_of_bag = HeldOutRows(
             numbers, mean[rows], targets[rows], data.weights[rows], self.n_jobs
@@ -254,6 +257,7 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
             Only with ``return_std=True``.
         """
         X = self._queries(X)
+        report_unseen(lambda: self.unseen_values(X))
         mean, std = _mean_and_std(self.estimators_, self._output(), X)
         return (mean, std) if return_std else mean
 
@@ -387,6 +391,7 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
             Only with ``return_std=True``.
         """
         X = self._queries(X)
+        report_unseen(lambda: self.unseen_values(X))
         mean, std = _mean_and_std(self.estimators_, _predictions, X)
         return (mean[:, 0], std[:, 0]) if return_std else mean[:, 0]
 

@@ -14,7 +14,8 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import plain
 from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import sampled_rows
-from vicinal._base._wrappers import split_steps, split_threshold
+from vicinal._base._unseen import unreported
+from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
 from vicinal.inspection import check, explain
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
 from vicinal.report._held_out import (
@@ -139,6 +140,7 @@ class ModelReport(Page):
         self.n_explained, self.time_budget = n_explained, time_budget
         self.notes, self.random_state = notes, random_state
 
+    @unreported()
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the page as plain values.
 
@@ -153,10 +155,11 @@ class ModelReport(Page):
         known = None if self.y is None else self.y[predictions.rows]
         if known is not None and predictions.classes is not None:
             check_labels(known, predictions.classes)
+        unlike = [] if self.out_of_fold else unseen_values(self.model, self.X)
         content: dict[str, Any] = {
             "title": self.title,
             "target": self.target,
-            "notes": [str(note) for note in self.notes],
+            "notes": [*map(str, self.notes), *(f"unlike the training rows, {f}" for f in unlike)],
             "model": type(split_steps(self.model)[1]).__name__,
             "task": "regression" if predictions.classes is None else "classification",
             "classes": [] if predictions.classes is None else [str(c) for c in predictions.classes],

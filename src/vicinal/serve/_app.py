@@ -44,6 +44,7 @@ def create_app(
     max_rows: int = DEFAULT_LIMITS.max_rows,
     max_seconds: float = _MAX_SECONDS,
     counters: tuple[Any, int] | None = None,
+    strict: bool = False,
 ) -> Any:
     """Return an ASGI application that serves a fitted model.
 
@@ -82,6 +83,9 @@ def create_app(
         Time limit of a request; longer work is stopped.
     counters : tuple of (buffer, int), default=None
         Memory that several processes share for ``/metrics``, and the number of this process.
+    strict : bool, default=False
+        Whether rows with values that no training row has, such as unseen categories, are refused
+        with status 422. Otherwise the response lists them as ``warnings``.
 
     Returns
     -------
@@ -107,7 +111,9 @@ def create_app(
             "token must consist of printable ASCII characters without spaces, because clients "
             "encode others differently; choose another token."
         )
-    served = ServedModel(model, name, table, y, Limits(max_bytes, max_rows), target)
+    served = ServedModel(
+        model, name, table, y, Limits(max_bytes, max_rows), target=target, strict=strict
+    )
     server = _Server(served, token, hosts, max_seconds)
     v2 = f"/v2/models/{name}"
     plan = [

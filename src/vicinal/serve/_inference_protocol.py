@@ -76,6 +76,8 @@ def infer(served: ServedModel, request: Any, tensors: bytes = b"") -> dict[str, 
         )
     chosen = [output for output in outputs if not wanted or output["name"] in wanted]
     reply = {"model_name": served.name, "model_version": "1", "outputs": chosen}
+    if "warnings" in found:
+        reply["parameters"] = {"warnings": "; ".join(found["warnings"])}
     if isinstance(request.get("id"), str):
         reply["id"] = request["id"]
     return reply

@@ -12,7 +12,8 @@ from sklearn.pipeline import Pipeline
 from vicinal._base import _explanation, import_optional, is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._parallel import check_stopped
-from vicinal._base._wrappers import call_method, can, split_threshold
+from vicinal._base._unseen import unreported
+from vicinal._base._wrappers import call_method, can, split_threshold, unseen_rule, unseen_values
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
@@ -20,7 +21,6 @@ from vicinal.report.explorer import errors_of
 from vicinal.report.results import ExplanationReport
 from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 from vicinal.table import TableEncoder
-from vicinal.table.keys import MISSING_TEXTS
 
 _N_NEIGHBORS = 8
 # Types of columns by the kind of their dtype.
@@ -57,6 +57,8 @@ class ServedModel:
         Largest size of a request.
     target : str, optional
         Name of the target.
+    strict : bool, default=False
+        Whether rows with values that no training row has are refused.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class ServedModel:
         y: Any = None,
         limits: Limits = DEFAULT_LIMITS,
         target: str | None = None,
+        strict: bool = False,
     ):
         self.decided = model  # with its decision threshold, if there is one
         self.model, self.rule = split_threshold(model)
@@ -75,6 +78,7 @@ class ServedModel:
         self.background = background
         self.y = None if y is None else np.asarray(y)
         self.limits, self.target = limits, target
+        self.strict = strict or unseen_rule(model) == "error"
         names: Any = getattr(model, "feature_names_in_", None)
         self.has_names = names is not None
         self.columns = (
@@ -172,22 +176,16 @@ class ServedModel:
 
     def _check_numbers(self, columns: Mapping[str, list], table: Any) -> None:
         """Raise for strings in numeric columns that are neither numbers nor missing values."""
-        texts = {
-            name: [i for i, value in enumerate(columns[name]) if isinstance(value, str)]
-            for name in self._number_columns
-        }
-        texts = {name: rows for name, rows in texts.items() if rows}
-        if not texts:
+        if not any(isinstance(v, str) for name in self._number_columns for v in columns[name]):
             return
         if self.encoder is None:
-            for name in texts:
+            for name in self._number_columns:
                 _numbers(name, columns[name])
             return
-        read = self.encoder.plain_columns(table)
-        for name, rows in texts.items():
-            for i in rows:
-                if np.isnan(read[name][i]) and columns[name][i].strip() not in MISSING_TEXTS:
-                    raise _no_number(name, i, columns[name][i])
+        for found in self.encoder.unseen_values(table):
+            if found.column in self._number_columns and found.example:
+                i = int(found.rows.argmax())
+                raise _no_number(found.column, i, columns[found.column][i])
 
     @cached_property
     def _number_columns(self) -> list[str]:
@@ -223,7 +221,7 @@ class ServedModel:
         """Return predictions, and probabilities if the model has them.
 
         ``coverage`` adds intervals or label sets with this coverage, ``typicality`` that of each
-        row.
+        row. ``warnings`` list values that no training row has.
         """
         if coverage is not None and not self.has_limits:
             raise RequestError(
@@ -233,6 +231,12 @@ class ServedModel:
             raise RequestError(400, "the model has no typicality; serve it with a table.")
         result: dict[str, Any] = {}
         with _errors_of_the_client():
+            if unseen := [str(found) for found in unseen_values(self.model, table)]:
+                result["warnings"] = unseen
+                if self.strict:
+                    raise ValueError(
+                        f"some values are unlike those of the training rows: {'; '.join(unseen)}."
+                    )
             if self.has_proba:
                 proba = _in_blocks(self.model.predict_proba, table)
                 codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
@@ -421,7 +425,8 @@ def _in_blocks(predict: Callable, table: Any) -> np.ndarray:
 def _errors_of_the_client() -> Iterator[None]:
     """Convert errors of the model about its rows to a RequestError with one line."""
     try:
-        yield
+        with unreported():
+            yield
     except (TypeError, ValueError, OverflowError) as error:
         lines = str(error).strip().splitlines()
         raise RequestError(422, lines[0][:500] if lines else type(error).__name__) from None

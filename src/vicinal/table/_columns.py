@@ -23,6 +23,7 @@ from vicinal.table._parsing import (
     as_labels,
     as_numbers,
     choices_in,
+    missing_values,
     numbers_in,
 )
 
@@ -35,12 +36,44 @@ class ColumnEncoder(BaseEstimator):
     """What all of them do."""
 
     is_categorical = False  # whether the encoded columns are codes without an order
+    is_statistic = False  # whether they are statistics of the target
     takes = "categories"  # or numbers, several numbers, choices, dates, text
+    unread = "unseen categories"  # what values are that are encoded by rule
     names_: list[str]
+    categories_: Any
 
     def fit(self, values: np.ndarray, y: Any = None) -> "ColumnEncoder":
         """Learn from the values of a column."""
         raise NotImplementedError
+
+    def learn_usual(self, values: np.ndarray) -> None:
+        """Store what the values of a column are like, once the encoder is fitted."""
+        labels, missing = as_labels(values), missing_values(values)
+        self.kind_, self.has_missing_ = values.dtype.kind, bool(missing.any())
+        self.known_ = sorted({str(text) for text in labels[self._is_unread(values) & ~missing]})
+        counts = Counter(labels if self.takes in ("categories", "choices") else ())
+        n_single = sum(count == 1 for count in counts.values())
+        self.typicality_ = (n_single + 1) / (len(values) + 1)
+
+    def unseen(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Return where values are that no training row has, by what they are."""
+        missing = missing_values(values)
+        found = {"missing values where training rows have none": missing & (not self.has_missing_)}
+        was_moment, is_moment = (kind in "mM" for kind in (self.kind_, values.dtype.kind))
+        is_number_as_text = self.takes == "text" and values.dtype != object
+        if is_number_as_text or (self.takes == "numbers" and was_moment != is_moment):
+            return found | {"values of another type": ~missing}
+        new = self._is_unread(values) & ~missing
+        if new.any():
+            new[new] = [str(text) not in self.known_ for text in as_labels(values[new])]
+        infinite = new & np.isinf(values) if values.dtype.kind == "f" else np.zeros_like(new)
+        return found | {self.unread: new & ~infinite, "infinite numbers": infinite}
+
+    def _is_unread(self, values: np.ndarray) -> np.ndarray:
+        """Mark values that are encoded by rule, here those of no category."""
+        labels = as_labels(values).tolist()
+        new = set(labels) - {*self.categories_}
+        return np.array([label in new for label in labels], dtype=bool)
 
     def fit_encode(self, values: np.ndarray, y: Any = None, groups: Any = None) -> np.ndarray:
         """Learn and encode; only statistics of the target make this more than one after another."""
@@ -64,6 +97,7 @@ class NumberColumn(ColumnEncoder):
     """A numeric column; missing values stay, or are filled with the median and marked."""
 
     takes = "numbers"
+    unread = "values that are not numbers"
 
     def __init__(self, decimal=".", keep_missing=False, unit=""):
         self.decimal = decimal
@@ -79,6 +113,9 @@ class NumberColumn(ColumnEncoder):
 
     def plain(self, values):
         return as_numbers(values, self.decimal, self.unit)
+
+    def _is_unread(self, values):
+        return np.isnan(self.plain(values))
 
     def encode(self, values):
         numbers = self.plain(values)
@@ -99,6 +136,7 @@ class NumbersColumn(ColumnEncoder):
     """The numbers of cells that hold several, such as 120/80."""
 
     takes = "several numbers"
+    unread = "values that are not numbers"
 
     def __init__(self, n_numbers=2, keep_missing=False):
         self.n_numbers = n_numbers
@@ -124,6 +162,9 @@ class NumbersColumn(ColumnEncoder):
         return [
             None if is_missing else text for text, is_missing in zip(texts, missing, strict=True)
         ]
+
+    def _is_unread(self, values):
+        return np.isnan(self._read(values)[:, 0])
 
     def _read(self, values):
         found = [numbers_in(text) for text in _as_texts(values)]
@@ -165,6 +206,9 @@ class ChoicesColumn(ColumnEncoder):
         ]
         return [self.separator.join(choices) or None for choices in found]
 
+    def _is_unread(self, values):
+        return np.array([not cell <= {*self.categories_} for cell in self._read(values)])
+
     def _read(self, values):
         return [set(choices_in(text, self.separator)) for text in as_labels(values)]
 
@@ -174,6 +218,7 @@ class DateColumn(ColumnEncoder):
     """The parts of the calendar that vary, and a count of days; of a time of day the hour."""
 
     takes = "dates"
+    unread = "values that are not dates"
 
     def __init__(self, formats=("iso",), keep_missing=False):
         self.formats = formats
@@ -191,6 +236,9 @@ class DateColumn(ColumnEncoder):
 
     def plain(self, values):
         return _calendar(as_dates(values, self.formats))["days"]
+
+    def _is_unread(self, values):
+        return np.isnat(as_dates(values, self.formats))
 
     def encode(self, values):
         found = _calendar(as_dates(values, self.formats))
@@ -312,6 +360,8 @@ class TargetColumn(ColumnEncoder):
     A category that was not seen has the mean of all.
     """
 
+    is_statistic = True
+
     def __init__(self, target_type="continuous"):
         self.target_type = target_type
 
@@ -339,14 +389,19 @@ class TargetColumn(ColumnEncoder):
     def encode(self, values):
         return self.encoder_.transform(_as_table(values))
 
+    @property
+    def categories_(self):
+        """Return the categories, ``MISSING`` among them if values are missing."""
+        return self.encoder_.categories_[0]
+
     def lookup(self):
         """Return the categories, and a line for each and one more for any other value."""
         known = np.column_stack(self.encoder_.encodings_)
         mean = np.broadcast_to(np.ravel(self.encoder_.target_mean_), (1, known.shape[1]))
-        return _with_missing(self.encoder_.categories_[0].tolist()), np.vstack([known, mean])
+        return _with_missing(self.categories_.tolist()), np.vstack([known, mean])
 
     def decode(self, block):
-        categories = self.encoder_.categories_[0]
+        categories = self.categories_
         known = np.column_stack(self.encoder_.encodings_)
         nearest = ((block[:, None, :] - known) ** 2).sum(axis=2).argmin(axis=1)
         return [None if categories[k] == MISSING else categories[k] for k in nearest.tolist()]
@@ -393,6 +448,9 @@ class TextColumn(ColumnEncoder):
     def encode(self, values):
         weights = self.vectorizer_.transform(_as_texts(values))
         return self.decomposition_.transform(weights) / self.scale_
+
+    def _is_unread(self, values):
+        return np.zeros(len(values), dtype=bool)
 
     def decode(self, block):
         return [None] * len(block)

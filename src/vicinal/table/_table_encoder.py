@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import atomic_fit, check_groups, check_is_table, documented, is_frame
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
 from vicinal._base._tables import column_names
+from vicinal._base._unseen import UnseenValues, report_unseen
 from vicinal.table._decisions import (
     COUNTER,
     IDENTIFIER,
@@ -20,7 +21,10 @@ from vicinal.table._decisions import (
     lines,
     target_type_of,
 )
-from vicinal.table._parsing import is_category, quoted, read_column
+from vicinal.table._parsing import is_category, label_of, missing_values, quoted, read_column
+
+# Characters of a value that a warning shows.
+_LONGEST = 40
 
 
 @documented
@@ -29,7 +33,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Takes a pandas or polars frame as it is, or an array. ``fit`` decides from the values what each
     column is, and lists its decisions in ``decisions_``. ``transform`` follows them: strings among
-    numbers, unseen categories and unexpected missing values are encoded by rule, without an error.
+    numbers, unseen categories and unexpected missing values are encoded by rule, with a warning.
 
     ======================  =====================================  ==========================
     a column of             ``encoding="distance"``                ``encoding="tree"``
@@ -67,6 +71,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Latent columns of a free text.
     drop_identifiers : bool, default=True
         Whether columns that number or name the rows are left out.
+    unseen : {"warn", "error", "ignore"}, default="warn"
+        What ``transform`` does with values that no training row has: unseen categories, strings
+        among numbers, infinities, other types, and missing values in columns that had none. One
+        warning counts them by column, ``"error"`` refuses the rows.
 
     Attributes
     ----------
@@ -144,6 +152,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "max_categories": [Interval(Integral, 2, None, closed="left")],
         "text_components": [Interval(Integral, 1, None, closed="left")],
         "drop_identifiers": ["boolean"],
+        "unseen": [StrOptions({"warn", "error", "ignore"})],
     }
 
     def __init__(
@@ -154,12 +163,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         max_categories=20,
         text_components=10,
         drop_identifiers=True,
+        unseen="warn",
     ):
         self.encoding = encoding
         self.kinds = kinds
         self.max_categories = max_categories
         self.text_components = text_components
         self.drop_identifiers = drop_identifiers
+        self.unseen = unseen
 
     @atomic_fit
     def fit(self, X, y=None):
@@ -176,7 +187,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns, target = self._decide(X, y)
         for j, encoder in self._encoders:
             encoder.fit(columns[j], target)
-        return self._name_outputs()
+        return self._name_outputs(columns)
 
     @atomic_fit
     def fit_transform(self, X, y=None, groups=None):
@@ -199,7 +210,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns, target = self._decide(X, y)
         groups = check_groups(groups, num_samples(X))
         blocks = [encoder.fit_encode(columns[j], target, groups) for j, encoder in self._encoders]
-        self._name_outputs()
+        self._name_outputs(columns)
         return _stacked(blocks, X)
 
     def transform(self, X):
@@ -215,10 +226,43 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Z : ndarray of shape (n_samples, n_features_out)
             The encoded rows.
         """
-        check_is_fitted(self)
-        X, positions = self._located(X)
-        blocks = [encoder.encode(read_column(X, positions[j])) for j, encoder in self._encoders]
+        X, columns = self._read(X)
+        report_unseen(lambda: self._unseen_in(columns), self.unseen)
+        blocks = [e.encode(values) for (_, e), values in zip(self._encoders, columns, strict=True)]
         return _stacked(blocks, X)
+
+    def unseen_values(self, X):
+        """Return the values that no training row has.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table.
+
+        Returns
+        -------
+        list of UnseenValues
+            An entry for each column and problem, with ``column``, ``problem``, ``rows`` (a mask),
+            and an ``example``; ``str`` of an entry is a line with the count.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from vicinal.table import TableEncoder
+        >>> encoder = TableEncoder().fit(pd.DataFrame({"sex": ["male", "female"] * 9}))
+        >>> for found in encoder.unseen_values(pd.DataFrame({"sex": ["male", "Klingon"]})):
+        ...     print(found)
+        'sex': 1 unseen categories such as 'Klingon'
+        """
+        return self._unseen_in(self._read(X)[1])
+
+    def _unseen_in(self, columns) -> list[UnseenValues]:
+        return [
+            UnseenValues(self._names[j], problem, rows, _example(values, rows), encoder.typicality_)
+            for (j, encoder), values in zip(self._encoders, columns, strict=True)
+            for problem, rows in encoder.unseen(values).items()
+            if rows.any()
+        ]
 
     def inverse_transform(self, X):
         """Read encoded rows back as values of the table.
@@ -287,12 +331,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Numbers, and dates as days since 1970, as floats; categories and texts as objects. A
             missing value is NaN or "".
         """
-        check_is_fitted(self)
-        X, positions = self._located(X)
-        return {
-            self._names[j]: encoder.plain(read_column(X, positions[j]))
-            for j, encoder in self._encoders
-        }
+        pairs = zip(self._encoders, self._read(X)[1], strict=True)
+        return {self._names[j]: encoder.plain(values) for (j, encoder), values in pairs}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -349,9 +389,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         return columns, target
 
-    def _name_outputs(self):
+    def _name_outputs(self, columns):
         names, codes = {}, []
         for j, encoder in self._encoders:
+            encoder.learn_usual(columns[j])
             source = self._names[j]
             names[source] = [f"{source} {part}".rstrip() for part in encoder.names_]
             codes += [encoder.is_categorical] * len(encoder.names_)
@@ -360,12 +401,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.categorical_features_ = np.array(codes, dtype=bool)
         return self
 
-    def _located(self, X):
-        """Return the table and where each column of the fit is in it."""
+    def _read(self, X):
+        """Return the table and its columns that are encoded."""
+        check_is_fitted(self)
         X = _checked(X)
         if not is_frame(X) or not hasattr(self, "feature_names_in_"):
             validate_data(self, X, skip_check_array=True, reset=False)
-            return X, list(range(self.n_features_in_))
+            return X, [read_column(X, j) for j, _ in self._encoders]
         positions = {name: at for at, name in enumerate(column_names(X))}
         used = [self._names[j] for j, _ in self._encoders]
         missing = [name for name in used if name not in positions]
@@ -374,7 +416,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"the table lacks {'the column' if len(missing) == 1 else 'the columns'} "
                 f"{quoted(missing)} that the encoder was fitted on; it has {quoted(positions)}"
             )
-        return X, [positions.get(name) for name in self._names]
+        return X, [read_column(X, positions[name]) for name in used]
 
 
 def _checked(X):
@@ -385,6 +427,13 @@ def _checked(X):
     if hasattr(X, "collect"):
         raise TypeError(f"a table in memory is needed, got {type(X).__name__}; call collect().")
     return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def _example(values, rows) -> str:
+    """Return the first of some values, shortened."""
+    value = values[rows.argmax()]
+    text = "" if missing_values(values[rows][:1])[0] else label_of(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _check_kinds(kinds, names) -> None:

@@ -81,7 +81,8 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
             model = clone(self.estimator)
             self.estimator_ = fit_weighted(model, data.X, data.labels, data.sample_weight)
         finite_predictions(self.estimator, found["predictions"])
-        self._table = TableEncoder().fit(data.X) if hasattr(data.X, "columns") else None
+        encoder = TableEncoder(unseen="ignore")
+        self._table = encoder.fit(data.X) if hasattr(data.X, "columns") else None
         self._held_out_predictions = HeldOutRows(
             self._as_numbers(data.X),
             targets=data.y if data.classes is not None else data.y.reshape(len(data), -1),
@@ -282,6 +283,23 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
         self.classes_ = self._fit(X, y, sample_weight, groups, "classification").classes
         self.held_out_ = self._held_out_predictions.predictions
         return self
+
+    def predict(self, X, *, abstain=None, cost_matrix=None):
+        """Predict as the wrapped model does, or the label of least expected cost.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
+            Queries.
+        abstain : float, default=None
+            Largest share of wrong labels among the rows that are predicted, with probability 90 %;
+            the label of a less confident row is ``None``. ``None`` predicts every row.
+        cost_matrix : array-like of shape (n_classes, n_classes), default=None
+            Cost of predicting the class of each column where that of the row is true.
+        """
+        if abstain is None and cost_matrix is None:
+            return super().predict(X)
+        return self._decided(self.predict_proba(X), abstain, cost_matrix)
 
     def predict_proba(self, X):
         """Return the probabilities of the wrapped model."""

@@ -156,7 +156,7 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
     rng = check_random_state(random_state)
     tables = [X if is_frame(X) else np.asarray(X) for X in (X_train, X_new)]
     old, new = (rows_of(X, sampled_rows(len(X), _DRIFT_ROWS, rng)) for X in tables)
-    encoder = TableEncoder().fit(old)
+    encoder = TableEncoder(unseen="ignore").fit(old)
     A, B = encoder.transform(old), encoder.transform(new)
     auc, p_value = _separability(A, B, rng)
     table = _drifted_columns(A, B, np.asarray(encoder.sources_), level)

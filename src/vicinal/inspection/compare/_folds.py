@@ -23,6 +23,7 @@ from vicinal._base import (
     write_whole,
 )
 from vicinal._base._compat import rows_of
+from vicinal._base._unseen import unreported
 from vicinal.auto import AutoClassifier, AutoRegressor
 
 _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
@@ -69,6 +70,7 @@ class FoldRunner:
         self.folder: Path | None = None
         self._encoded: tuple[int, tuple[Any, Any]] | None = None
 
+    @unreported()
     def run(self, name: str, fold: int, seconds: float = np.inf) -> FoldResult:
         """Fit and predict; an exception becomes the ``error`` of the result.
 
@@ -83,6 +85,7 @@ class FoldRunner:
         except Exception as error:
             return failure(f"{type(error).__name__}: {error}")
 
+    @unreported()
     def encode(self, name: str, fold: int) -> None:
         """Make the rows of a fold ready for a model; an error is left to ``run``."""
         try:

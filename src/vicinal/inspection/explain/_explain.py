@@ -24,7 +24,8 @@ from vicinal._base._explanation import (
     values_of,
 )
 from vicinal._base._tables import column_values, is_missing
-from vicinal._base._wrappers import split_steps, split_threshold
+from vicinal._base._unseen import as_novel, report_unseen, unreported
+from vicinal._base._wrappers import split_steps, split_threshold, unseen_rule, unseen_values
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal.inspection.explain._columns import as_table, columns_behind, names_of
 from vicinal.inspection.explain._contributions import column_section
@@ -151,6 +152,7 @@ def explain(
     )
     given.check(model, names)
     options: dict[str, Any] = {"target_name": target_name, "coverage": coverage}
+    report_unseen(lambda: unseen_values(model, table), unseen_rule(model))
     if num_samples(table) == 1:
         return _explanation(model, table, names, background, X_train, given, **options)
     rows = _background_of(model, table, background, X_train)
@@ -164,7 +166,8 @@ def explain(
         row = rows_of(table, slice(i, i + 1))
         return _explanation(model, row, names, rows, X_train, given, **options)
 
-    return Explanations(model, table, names, rows, target_name, explain_row)
+    with unreported():
+        return Explanations(model, table, names, rows, target_name, explain_row)
 
 
 def _background_of(model: Any, table: Any, background: Any, X_train: Any) -> Any:
@@ -177,6 +180,7 @@ def _background_of(model: Any, table: Any, background: Any, X_train: Any) -> Any
     return last.background(table)
 
 
+@unreported()
 def _explanation(
     model: Any,
     table: Any,
@@ -199,7 +203,8 @@ def _explanation(
         sections = last.explain_row(seen, columns)
     else:
         sections = _sklearn_sections(last, seen, columns)
-    novelty = _own_novelty_section(last, seen) if hasattr(last, "typicality") else None
+    unseen = unseen_values(model, table)
+    novelty = _own_novelty_section(last, seen, unseen) if hasattr(last, "typicality") else None
     searches = background is not None or X_train is not None or given.is_given
     background = _background_of(model, table, background, X_train)
     if background is None and given.target is not None:
@@ -311,18 +316,19 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
 
 def _novelty_of_background(table: Any, background: Any) -> ExplanationSection:
     """Return the novelty of the row: its distance from other rows compared with theirs."""
-    row, rows = table, background
+    row, rows, unseen = table, background, []
     if not sparse.issparse(table) and (is_frame(table) or table.dtype.kind not in "iuf"):
         encoder = TableEncoder().fit(background)
         row, rows = encoder.transform(table), encoder.transform(background)
-    share = float(Typicality(StandardizedRows(rows))(row)[0])
+        unseen = encoder.unseen_values(table)
+    share = float(as_novel(Typicality(StandardizedRows(rows))(row), unseen)[0])
     return _novelty_section(share, f"{share:.0%} of {num_samples(background)} other rows")
 
 
-def _own_novelty_section(model: Any, X: Any) -> ExplanationSection | None:
+def _own_novelty_section(model: Any, X: Any, unseen: Any) -> ExplanationSection | None:
     """Return the novelty of the row, from a model that computes it from its training rows."""
     try:
-        share = float(np.asarray(as_numpy(model.typicality(X)))[0])
+        share = float(as_novel(np.asarray(as_numpy(model.typicality(X))), unseen)[0])
     except ValueError:  # it stores no training rows
         return None
     return _novelty_section(share, f"{share:.0%} of the training rows")
