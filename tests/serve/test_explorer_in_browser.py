@@ -168,13 +168,11 @@ def test_locked_columns_and_limits_hold(browser, address):
 def test_neighbours_are_shown_with_their_values(browser, address, people):
     browser.get(address)
     put(browser, "start", "7")
-    wait_for(lambda: browser.find_elements("css selector", "#near tbody tr"))
-    wait_for(lambda: browser.find_element("css selector", "#near tbody td").text == "7")
-    heads = [cell.text for cell in browser.find_elements("css selector", "#near th")]
-    assert heads[2:4] == ["grown", "prediction"]
-    cells = [
-        cell.text for cell in browser.find_elements("css selector", "#near tbody tr:first-child td")
-    ]
+    script = "return [...document.querySelectorAll(arguments[0])].map((cell) => cell.textContent)"
+    first = "#near tbody tr:first-child td"
+    wait_for(lambda: browser.execute_script(script, first)[:1] == ["7"])
+    assert browser.execute_script(script, "#near th")[2:4] == ["grown", "prediction"]
+    cells = browser.execute_script(script, first)
     assert cells[1] == "0"
     assert cells[4] == str(people[0]["age"][7])
     assert cells[-1] == f"{people[0]['account'][7]:,}"  # in full

@@ -226,8 +226,9 @@ def copy_of(model: Any, table: Any, random_state: Any) -> tuple[Pipeline, dict[s
     n, n_rows = num_samples(table), _COPIED_ROWS + _CHECKED_ROWS
     own = rng.randint(n, size=n_rows)
     rows = rows_of(table, own)
-    for j in range(table.shape[1]):  # half of the values are those of another row
-        other = np.where(rng.rand(n_rows) < 0.5, rng.randint(n, size=n_rows), own)
+    share = 0.5 * rng.rand(n_rows) ** 2  # of the values that are those of other rows: few, mostly
+    for j in range(table.shape[1]):
+        other = np.where(rng.rand(n_rows) < share, rng.randint(n, size=n_rows), own)
         rows = with_column(rows, j, table, other)
     classes = getattr(model, "classes_", None)
     if classes is not None and hasattr(model, "predict_proba"):

@@ -77,7 +77,7 @@ def create_app(
         Accepted host names of requests, without port; ``None`` for any.
     max_bytes : int, default=1 MiB
         Largest body of a request.
-    max_rows : int, default=100,000
+    max_rows : int, default=100000
         Largest number of rows of a request, which may have at most 1,000,000 cells.
     max_seconds : float, default=60
         Time limit of a request; longer work is stopped.

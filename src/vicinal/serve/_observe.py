@@ -115,7 +115,7 @@ class Metrics:
             f'{{{labels[p]},status="{_STATUSES[s]}"}}': requests[p, s]
             for p, s in np.argwhere(requests).tolist()
         }
-        buckets = {}
+        buckets: dict[str, float] = {}
         for p in np.flatnonzero(seconds).tolist():
             ends = [*_SECONDS, "+Inf"]
             below = zip(ends, durations[p].cumsum().tolist(), strict=True)
