@@ -1,7 +1,8 @@
 """Description of a model file, read without the packages that the model needs."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -103,23 +104,18 @@ def info(path: str | os.PathLike) -> ModelInfo:
         )
 
 
-class refusing:
+@contextmanager
+def refusing(path: str | os.PathLike) -> Iterator[None]:
     """Convert every error of reading a file to a ModelFileError with its name."""
-
-    def __init__(self, path: str | os.PathLike) -> None:
-        self.path = os.fspath(path)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind, error, traceback) -> None:
-        if isinstance(error, ModelFileError):
-            raise ModelFileError(f"{self.path!r}: {printable(str(error))}") from error.__cause__
-        if isinstance(error, Exception):
-            reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-            raise ModelFileError(
-                f"{self.path!r}: the file is damaged or not a model file ({reason[:300]})."
-            ) from error
+    try:
+        yield
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)!r}: {printable(str(error))}") from error.__cause__
+    except Exception as error:
+        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
+        raise ModelFileError(
+            f"{os.fspath(path)!r}: the file is damaged or not a model file ({reason[:300]})."
+        ) from error
 
 
 def check_format(document: dict[str, Any]) -> None:
