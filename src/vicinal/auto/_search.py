@@ -49,6 +49,8 @@ _CERTAIN, _SEPARATED = 2.0, 3.0
 _SEARCH_SHARE = 0.95
 # Models of less than so many seconds are always tried.
 _CHEAP = 0.2
+# How many times as long as estimated a model may take while the pace of the machine is unknown.
+_UNKNOWN_PACE = 5.0
 # Settings of a grid whose loss on the first fold is larger by this factor are dropped.
 _CLOSE = 1.05
 # Share of a fit that is left where the trial has learned most of it.
@@ -264,7 +266,7 @@ class Search:
             return 0.0
         known = [trial for trial in self.judged() if trial.spec.seconds >= _CHEAP]
         taken = sum(trial.seconds + trial.fit_seconds for trial in known)
-        pace = taken / sum(trial.spec.seconds for trial in known) if known else 1.0
+        pace = taken / sum(trial.spec.seconds for trial in known) if known else _UNKNOWN_PACE
         n_folds = len(self.data.first_folds)
         return pace * spec.seconds / (1.0 if spec.whole and spec.probe is None else n_folds + 1.0)
 
