@@ -186,7 +186,11 @@ def _lda_of_blocks(
     return _discriminant(sums, alpha)
 
 
-_OF_BLOCKS = {"ridge": _ridge_of_blocks, "logistic": _logistic_of_blocks, "lda": _lda_of_blocks}
+_OF_BLOCKS: dict[str, Any] = {
+    "ridge": _ridge_of_blocks,
+    "logistic": _logistic_of_blocks,
+    "lda": _lda_of_blocks,
+}
 
 
 def _block_statistics(block: TrainingData, classes) -> LDAStatistics:

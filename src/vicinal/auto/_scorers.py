@@ -368,7 +368,7 @@ class QuantileScorer(RegressionScorer):
     def slopes(self, predictions: np.ndarray) -> np.ndarray:
         """Return the quantile of the residuals of each candidate."""
         residuals = (self.Y - predictions)[..., 0]
-        options = {"method": "inverted_cdf", "weights": self.share}
+        options: dict[str, Any] = {"method": "inverted_cdf", "weights": self.share}
         return np.array([np.quantile(one, self.metric.quantile, **options) for one in residuals])
 
     def calibrated(self, predictions: np.ndarray, slope: float) -> np.ndarray:

@@ -342,9 +342,10 @@ class Search:
 
         def predict(task: tuple[dict, Split]) -> np.ndarray:
             setting, split = task
-            y, weight, groups = (
+            y = data.labels[split.train]
+            weight, groups = (
                 None if part is None else part[split.train]
-                for part in (data.labels, data.sample_weight, data.groups)
+                for part in (data.sample_weight, data.groups)
             )
             estimator = split.adapted(spec, setting)
             if data.classes is not None and len(np.unique(y)) == 1:
