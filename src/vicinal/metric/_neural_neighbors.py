@@ -199,7 +199,7 @@ class _NeuralNeighbors(
 
     def _train(self, data: TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
         """Return the nets of every pool of rows, trained where ``device`` says."""
-        device = gpu() if self.device == "auto" else self.device
+        device: Any = gpu() if self.device == "auto" else self.device
         on_host = data.xp is np and device is None
         settings = resolve(self, min(map(len, pools)), data.n_features, on_host=on_host)
         if data.xp is np and not on_host:
