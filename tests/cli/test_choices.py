@@ -267,6 +267,7 @@ def test_limits_and_typicality_are_columns_of_the_output(folder, tmp_path, capsy
     assert "--interval 90 must be a probability between 0 and 1" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:No row is predicted")
 def test_prediction_sets(folder, costly, capsys):
     model = fit(folder, "sets", "-t", "town", "--drop", "day,paid", *LOCAL)
     capsys.readouterr()

@@ -443,6 +443,7 @@ def test_statistics_of_the_target_are_those_of_scikit_learn():
     np.testing.assert_allclose(encoder.transform(table), expected)
 
 
+@pytest.mark.filterwarnings("ignore:some values are unlike")  # of folds
 def test_pipelines_learn_from_mixed_tables():
     table, y = mixed_table(400)
     linear = make_pipeline(TableEncoder(), StandardScaler(), LogisticRegression(C=0.1))
