@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import signal
 import sys
+import time
 from multiprocessing import connection
 from typing import Any
 
@@ -99,9 +100,8 @@ def _supervise(start: Any, memory: Any, n_workers: int) -> None:
         signal.signal(sig, stop)
     for worker in range(n_workers):
         processes.append(launch(worker))
-    while any(process.is_alive() for process in processes):
-        waiting = [part for part in processes if part.is_alive() or not n_signals]
-        connection.wait([process.sentinel for process in waiting])
+    while waiting := [part.sentinel for part in processes if part.is_alive() or not n_signals]:
+        connection.wait(waiting)
         for worker, process in enumerate(processes):
             if process.is_alive() or n_signals:
                 continue
@@ -130,11 +130,15 @@ def _listen(
     ACCESS.setLevel(logging.INFO if access_log else logging.WARNING)
 
     class Server(uvicorn.Server):  # type: ignore[name-defined]
-        n_signals = 0
+        n_signals, last = 0, -1.0
 
         def handle_exit(self, sig: int, frame: Any) -> None:
-            # Ctrl-C reaches workers too, but their parent decides.
-            self.n_signals += parent is None or sig != signal.SIGINT
+            # Ctrl-C reaches workers too, but their parent decides; a signal to the whole group
+            # reaches them twice.
+            now = time.monotonic()
+            if parent is None or (sig != signal.SIGINT and now > self.last + 1.0):
+                self.n_signals += 1
+                self.last = now
 
         async def on_tick(self, counter: int) -> bool:
             if parent is not None and not parent.is_alive():
