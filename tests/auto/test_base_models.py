@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.auto.tables import blobs, fitted, tried
 
+from vicinal._base import training_data
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._base_models import (
     FAMILIES,
@@ -262,7 +263,9 @@ def test_pretrained_neighbours_need_a_preset_or_few_rows():
 ])  # fmt: skip
 def test_networks_are_tried_where_a_gpu_trains_them(monkeypatch, device, found, is_tried):
     monkeypatch.setattr("vicinal.auto._fit.gpu", lambda: found)  # torch on the host stands for one
-    settings = resolve(AutoClassifier(device=device), on_device=False)
+    X, y = blobs(40)
+    data = training_data(AutoClassifier(), X, y, task="classification")
+    settings = resolve(AutoClassifier(device=device), X, y, None, data, on_device=False)
     shape = TableShape(1000, 4, 3, True, False, None, None, device=settings.device)
     assert (default_families(shape)["neural"] == "") == is_tried
     (spec,) = FAMILIES["neural"](shape, {})

@@ -106,6 +106,7 @@ def test_ids_that_rows_share_are_named(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.filterwarnings("ignore:the order of the rows predicts the target")  # by group
 def test_rows_of_a_group_are_held_out_together_by_the_model_too():
     rng = np.random.RandomState(0)
     who = np.repeat(np.arange(20), 6)

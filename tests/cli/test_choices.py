@@ -333,7 +333,8 @@ def test_exported_graph_takes_the_columns_and_agrees(costly, folder, tmp_path, c
 
 
 def test_a_part_without_a_graph_is_named(folder, tmp_path, capsys):
-    auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", *LOCAL)
+    families = ["--set", "families=['pretrained']", "--budget", "24h"]
+    auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", *families)
     assert run(["export", str(auto), str(tmp_path / "m.onnx")]) == 2
     assert "of AutoClassifier cannot be exported:" in capsys.readouterr().err
     assert run(["export", str(auto), str(tmp_path / "m.txt")]) == 2

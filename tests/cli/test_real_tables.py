@@ -19,6 +19,13 @@ from tests.inspection.simulation import SimulatedWorkers
 
 from vicinal.cli._app import run
 
+# Panels and years in order, and categories that only new rows have: notes on a terminal.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the order of the rows predicts the target"),
+    pytest.mark.filterwarnings("ignore:held-out errors depend on the order"),
+    pytest.mark.filterwarnings("ignore:some values are unlike"),
+]
+
 RAW = Path(statsmodels.datasets.__file__).parent
 # Tables as published: names of countries and firms, missing values, quarters, dates such as
 # Jan-1-1995, blanks between columns, single quotes, a mark of the byte order, 8 to 257 rows.
@@ -97,8 +104,9 @@ def test_what_was_decided_in_fit_is_kept_to_at_prediction(tmp_path, capsys):
     assert run(["explain", str(model), str(tmp_path / "te.csv"), "--row", "3"]) == 0
 
 
-def test_small_table_is_compared_explained_and_kept(tmp_path, capsys):
+def test_small_table_is_compared_explained_and_kept(tmp_path, capsys, monkeypatch):
     """Sixteen rows: the half of a fold is explained by a model that has not seen it."""
+    monkeypatch.setattr("vicinal.cli._training._EXPLAINED_ROWS", 12)
     page, best = tmp_path / "page.html", tmp_path / "best.vicinal"
     arguments = ["compare", str(RAW / "longley/longley.csv"), "-t", "TOTEMP", "--cv", "2"]
     arguments += ["--models", "mean,ridge", "--budget", "24h", "--save", str(best), "--json"]
@@ -162,7 +170,7 @@ def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "ModelReport", Recorded)
     assert run(["compare", "--budget", "45s", "--fresh", "--out", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").exists()
-    assert workers.clock.seconds == 0.75 * 45
+    assert workers.clock.seconds == 0.8 * 45
     assert workers.clock.seconds < given[0] <= 45
 
 

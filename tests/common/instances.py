@@ -95,7 +95,7 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
         {"estimators": [("ridge", Ridge()), ("slope", LinearRegression())], "cv": "loo"}
     ],
     "DivideConquerSVC": [
-        {"C": 100.0, "n_clusters": 3, "calibration": "temperature", "clustering": "kernel"},
+        {"C": 100.0, "n_clusters": 3, "calibration": "temperature"},
         {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
     ],
     "FeatureSpaceDecomposition": [

@@ -109,7 +109,7 @@ def test_machines_by_clusters_are_fitted_to_a_sample(table):
 @pytest.mark.parametrize(
     ("size", "options"),
     [
-        *((size, {"estimator": LogisticRegression(), "refit": False}) for size in BLOCKS),
+        *((size, {"estimator": LogisticRegression()}) for size in BLOCKS),
         (
             200,
             {

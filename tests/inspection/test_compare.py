@@ -256,7 +256,7 @@ def test_unknown_task_names_the_choices():
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_every_candidate_fits_a_small_table(task, three_classes, smooth_target):
     X, y = three_classes if task == "classification" else smooth_target
-    board = compare(candidate_models(task), X[:60], y[:60], cv=2)
+    board = compare(candidate_models(task), X[:100], y[:100], cv=2)
     assert [entry.error for entry in board.entries if entry.error] == []
 
 

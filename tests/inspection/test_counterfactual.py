@@ -267,7 +267,7 @@ def test_constraints_hold_on_random_queries(seed):
             _check_constraints(row.iloc[0], point, options)
             predicted = model.predict(pd.DataFrame([point]))[0]
             assert predicted >= target[0] if is_number else predicted != found.prediction
-    assert n_found > 5
+    assert n_found > 2
 
 
 def _check_constraints(row, point, options):

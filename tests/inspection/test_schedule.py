@@ -12,7 +12,10 @@ from vicinal.inspection import compare
 
 N_FOLDS = 5
 Y = np.arange(20) % 2
-FOLDS = [(np.arange(20), np.arange(k, 20, N_FOLDS)) for k in range(N_FOLDS)]
+FOLDS = [
+    (np.flatnonzero(np.arange(20) % N_FOLDS != k), np.arange(k, 20, N_FOLDS))
+    for k in range(N_FOLDS)
+]
 
 
 class Simulation:

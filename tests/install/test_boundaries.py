@@ -21,11 +21,14 @@ PUBLIC_BY_CONVENTION = {
     "_replace",
     "_repr_html_",
 }
-# Protocols between layers, private by name: device of the training rows, ONNX, search of auto.
+# Protocols between layers, private by name: device of the training rows, held-out predictions,
+# ONNX, search of auto.
 PROTOCOLS = {
     "_columns",
     "_encodings",
     "_fits_each_fold",
+    "_held_out_rows",
+    "_labels_on_device",
     "_model",
     "_net_arrays",
     "_reference",

@@ -557,6 +557,7 @@ def test_wide_tables_are_quick():
     assert time.process_time() - started < 20
 
 
+@pytest.mark.filterwarnings("ignore:some values are unlike")  # cities of rows of weight 0
 def test_bootstrap_ensembles_hand_frames_to_their_estimators():
     from vicinal import BootstrapEnsembleClassifier, BootstrapEnsembleRegressor
 

@@ -51,6 +51,7 @@ __all__ = [
     "num_samples",
     "openmp_threads",
     "rows_of",
+    "scorer_parts",
     "svc_gamma",
     "svc_has_probability",
     "target_encoder",
@@ -123,6 +124,12 @@ def neighbor_targets(model: Any) -> np.ndarray:
     targets = np.asarray(model._y)
     is_coded = hasattr(model, "classes_") and targets.ndim == 1
     return model.classes_[targets] if is_coded else targets
+
+
+def scorer_parts(scorer: Any) -> tuple[Any, int, dict]:
+    """Return function, sign and options of a scorer; ``None``, 1 and nothing of any callable."""
+    function = getattr(scorer, "_score_func", None)
+    return function, getattr(scorer, "_sign", 1), getattr(scorer, "_kwargs", {})
 
 
 def svc_has_probability(svc: Any) -> bool:

@@ -179,6 +179,8 @@ class TypicalityMixin:
     returns them in the columns of those rows.
     """
 
+    n_features_in_: int
+
     def typicality(self, X):
         """Return how typical each query is of the training rows.
 

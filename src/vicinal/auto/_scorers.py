@@ -18,6 +18,7 @@ from sklearn.metrics import (
 )
 
 from vicinal._base import stored_score
+from vicinal._base._compat import scorer_parts
 from vicinal._kernels.calibration._probabilities import fit_slopes
 from vicinal._kernels.ensemble._weights import (
     log_proba,
@@ -61,14 +62,14 @@ class Metric:
         is_named = isinstance(scoring, str) and classes is not None and len(classes) == 2
         self.labels = np.arange(2) if is_named else classes
         scorer = get_scorer(scoring)
-        loss = getattr(scorer, "_score_func", None)
+        loss, sign, options = scorer_parts(scorer)
         losses: dict[Any, float | None] = {log_loss: None}
         if classes is None:
             losses = dict.fromkeys([r2_score, mean_squared_error, root_mean_squared_error])
             losses[mean_absolute_error] = 0.5
-            losses[mean_pinball_loss] = getattr(scorer, "_kwargs", {}).get("alpha", 0.5)
+            losses[mean_pinball_loss] = options.get("alpha", 0.5)
         self.is_minimised, self.quantile = loss in losses, losses.get(loss)
-        if self.is_minimised and loss is not r2_score and scorer._sign > 0:
+        if self.is_minimised and loss is not r2_score and sign > 0:
             raise ValueError(f"scoring={scoring!r} rewards a loss; pass greater_is_better=False.")
 
     def __call__(self, predictions: np.ndarray, targets: np.ndarray, share: np.ndarray) -> float:

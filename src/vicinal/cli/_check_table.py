@@ -170,7 +170,7 @@ def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.D
 
 def _in_time(frame, name):
     """Return the rows in the order of a column of dates or numbers."""
-    from vicinal.auto._splits import moments
+    from vicinal.auto import moments
 
     try:
         return frame[np.argsort(moments(frame, name), kind="stable")]

@@ -112,7 +112,7 @@ def compare(
         raise RuntimeError("no model finished a fold; the lines above show the errors")
     held_out = board.entries[0].out_of_fold
     threshold = None if cost is None else choose_threshold(held_out, checked, label, cost)
-    end = min(end, _clock.now() + page_seconds)
+    end = min(end, _clock.now() + _PAGE_SHARE * seconds)
     with parallel_config("threading", n_jobs=jobs):
         page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
     log(f"report: {page}")

@@ -227,7 +227,8 @@ def _learn_coordinates(metric: Any, data: TrainingData) -> Coordinates:
         learned = clone(metric).fit(X, data.y, **weighted)
         if not hasattr(learned, "_linear_map"):
             return Coordinates(transformer=learned, learned=learned)
-        return Coordinates(*learned._linear_map(), learned=learned)
+        matrix, mean = learned._linear_map()
+        return Coordinates(matrix, mean, learned=learned)
     if isinstance(metric, str) and metric in _DENSE_ONLY and sparse.issparse(X):
         raise ValueError(
             f'metric="{metric}" needs a dense X; use "standardized" or "euclidean" for sparse X.'

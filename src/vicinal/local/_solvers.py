@@ -446,10 +446,10 @@ class BatchedNewton(NewtonSolver):
         return [self._fit(data, design, found, alpha, want_slopes=False)[0] for alpha in alphas]
 
     def _fit(self, data, design, found, alpha, *, want_slopes: bool):
-        rows = data.rows, data.y, data.n_outputs
-        options = {"relative": self.relative, "want_slopes": want_slopes}
+        indices, weights = found
+        rows = data.rows, data.y, data.n_outputs, design, indices, weights
         scores, slopes, n_failed = batched_classifiers(
-            *rows, design, *found, self.objective, alpha, **options
+            *rows, self.objective, alpha, relative=self.relative, want_slopes=want_slopes
         )
         warn_unconverged(self.objective, n_failed, scores.shape[0] * scores.shape[1])
         return scores, slopes

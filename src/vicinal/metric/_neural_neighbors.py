@@ -198,7 +198,7 @@ class _NeuralNeighbors(
         self._store(voters)
 
     def _train(self, data: TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
-        """Return the nets of every pool of rows, trained where ``device`` says."""
+        """Return the nets of every pool of rows, trained on ``device``."""
         device: Any = gpu() if self.device == "auto" else self.device
         on_host = data.xp is np and device is None
         settings = resolve(self, min(map(len, pools)), data.n_features, on_host=on_host)

@@ -75,7 +75,7 @@ def infer(served: ServedModel, request: Any, tensors: bytes = b"") -> dict[str, 
             400, f"the output {unknown[0]!r} does not exist; use predict or predict_proba."
         )
     chosen = [output for output in outputs if not wanted or output["name"] in wanted]
-    reply = {"model_name": served.name, "model_version": "1", "outputs": chosen}
+    reply: dict[str, Any] = {"model_name": served.name, "model_version": "1", "outputs": chosen}
     if "warnings" in found:
         reply["parameters"] = {"warnings": "; ".join(found["warnings"])}
     if isinstance(request.get("id"), str):

@@ -13,8 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress, _clock, check_fold_count
-from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.auto._splits import table_splits
+from vicinal.auto import AutoClassifier, AutoRegressor, table_splits
 from vicinal.inspection.candidates import candidate_models
 from vicinal.inspection.checks import is_classification
 from vicinal.inspection.compare._board import Board, Schedule
