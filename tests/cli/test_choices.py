@@ -336,7 +336,7 @@ def test_a_part_without_a_graph_is_named(folder, tmp_path, capsys):
     families = ["--set", "families=['pretrained']", "--budget", "24h"]
     auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", *families)
     assert run(["export", str(auto), str(tmp_path / "m.onnx")]) == 2
-    assert "of AutoClassifier cannot be exported:" in capsys.readouterr().err
+    assert "PretrainedNeighborsClassifier cannot be exported" in capsys.readouterr().err
     assert run(["export", str(auto), str(tmp_path / "m.txt")]) == 2
     assert "must end in .onnx" in capsys.readouterr().err
     assert not (tmp_path / "m.onnx").exists()

@@ -66,7 +66,8 @@ def held_out_candidates(
         one = copy.copy(model).set_params(**candidates[c])
         used, what = data, settings
         if table:
-            used = local_data(one, *table, groups=None)
+            X, y, weight = table
+            used = local_data(one, X, y, weight, None)
             what = resolve(one, used)
         if table or selected.rows is None:
             selected = selected._replace(rows=mapped(used, what, selected.metric))

@@ -120,7 +120,8 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
 
     def _prepared(self, X: Any) -> Any:
         """Validate and scale samples given after fit."""
-        return scaled_rows(self.scaler_, query_rows(self, X, accept_sparse="csr"))
+        X = query_rows(self, X, accept_sparse="csr")  # raises where it is not fitted
+        return scaled_rows(self.scaler_, X)
 
     def apply(self, X):
         """Return the region of each sample.
