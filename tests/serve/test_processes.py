@@ -60,7 +60,7 @@ def test_two_processes_serve_one_model_and_stop_together(tmp_path):
         workers = worker_pids(server.pid)
         assert len(workers) == 2
         for _ in range(20):
-            assert json.loads(fetch(f"{base}/predict", body))["predictions"] == [6.0]
+            assert json.loads(fetch(f"{base}/predict", body))["predictions"] == pytest.approx([6.0])
         # Every process reports the counters of all.
         counts = {
             line for _ in range(8) for line in fetch(f"{base}/metrics").splitlines()
