@@ -143,7 +143,7 @@ def test_categorical_features_matter_and_are_checked():
     assert np.abs(both[0] - both[1]).max() > 1e-3
     assert log_loss(y[150:], both[1]) < 0.3
     for wrong in ([2], [True], ["a"]):
-        with pytest.raises(ValueError, match="categorical_features="):
+        with pytest.raises(ValueError, match="categorical_features"):
             PretrainedNeighborsClassifier(categorical_features=wrong).fit(X, y)
 
 

@@ -1,7 +1,6 @@
 """Classification and regression by the training rows that a pretrained network weighs."""
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -13,6 +12,7 @@ from vicinal._base import (
     TrainingData,
     atomic_fit,
     check_saved,
+    column_mask,
     documented,
     draw_seeds,
     predicted_labels,
@@ -41,8 +41,8 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         Number of passes of the network, whose weights are averaged. Each pass has its own random
         vectors of columns and its own embeddings of classes; where more than 128 columns vary, it
         sees a random sample of 128.
-    categorical_features : array-like of int or bool, default=None
-        Columns that hold codes of categories: indices, or a mask. Their order means nothing.
+    categorical_features : array-like of int, str or bool, default=None
+        Columns that hold codes of categories: indices, names, or a mask. Their order means nothing.
     max_context : int, default=3000
         Largest number of training rows in a pass. Of a larger table every pass sees a random
         sample, stratified by class; training tables had at most 1,800 rows.
@@ -89,7 +89,10 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         """Store the table and read it in every pass."""
         self.X_fit_ = np.array(data.X)
         self.sample_weight_ = data.sample_weight
-        self._is_category = _column_mask(self.categorical_features, data.n_features)
+        names = getattr(self, "feature_names_in_", None)
+        self._is_category = column_mask(
+            self.categorical_features, data.n_features, names, "categorical_features"
+        )
         self.seeds_ = draw_seeds(self.random_state, self.n_passes)
         self._read()
 
@@ -214,27 +217,6 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _column_mask(columns: Any, n_features: int) -> np.ndarray:
-    """Return which columns are categorical, of indices or a mask."""
-    mask = np.zeros(n_features, dtype=bool)
-    if columns is None or not len(columns):
-        return mask
-    columns = np.asarray(columns)
-    is_mask = columns.dtype == bool
-    if columns.dtype.kind not in "biu" or (is_mask and columns.shape != (n_features,)):
-        raise ValueError(
-            f"categorical_features={columns.tolist()!r} must be indices of columns, or a mask with "
-            f"an entry for each of the {n_features} columns."
-        )
-    if not is_mask and not ((columns >= -n_features) & (columns < n_features)).all():
-        raise ValueError(
-            f"categorical_features={columns.tolist()!r} names columns that X with {n_features} "
-            "columns does not have."
-        )
-    mask[columns] = True
-    return mask
 
 
 def _distinct_rows(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
