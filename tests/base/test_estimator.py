@@ -46,6 +46,21 @@ def test_interrupted_fit_leaves_nothing_behind():
         check_is_fitted(model)
 
 
+def test_ctrl_c_inside_compiled_code_is_a_keyboard_interrupt():
+    class _Interrupted(BaseEstimator):
+        _parameter_constraints = {}
+
+        @atomic_fit
+        def fit(self, X, y=None):
+            try:
+                raise SystemError("unpickling failed") from KeyboardInterrupt()
+            except SystemError as error:
+                raise SystemError("returned a result with an exception set") from error
+
+    with pytest.raises(KeyboardInterrupt):
+        _Interrupted().fit(X)
+
+
 def test_failed_refit_keeps_the_earlier_fit():
     model = _Mean().fit(X)
     with pytest.raises(ValueError, match="NaN"):

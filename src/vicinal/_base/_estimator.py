@@ -59,12 +59,21 @@ def atomic_fit(method):
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
+            if _interrupted(error):
+                raise KeyboardInterrupt from error
             advice = _advice(error, self, given)
             if advice is None:
                 raise
             raise ValueError(advice) from error
 
     return wrapper
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C came during a call of compiled code, which raises SystemError then."""
+    while isinstance(error, SystemError):
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | None:
