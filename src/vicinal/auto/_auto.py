@@ -215,7 +215,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
     def _encoded(self, X) -> dict[str, Any]:
         """Return query rows in the encodings that base models need, and report unseen values."""
-        X = self._queries(X)
+        X = self._encodings.read(self._queries(X))
         report_unseen(lambda: self._unseen_in(X), self.unseen)
         names = dict.fromkeys(model.encoding for model in self.estimators_)
         return {name: self._encodings.transform(X, name) for name in names}

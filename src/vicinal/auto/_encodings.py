@@ -23,6 +23,7 @@ from vicinal._base import (
 from vicinal._base._tables import is_missing, spread_rows
 from vicinal._base._unseen import UnseenValues
 from vicinal.table import TableEncoder
+from vicinal.table._parsing import ReadFrame
 from vicinal.table.keys import has_keys
 
 ENCODINGS = ("distance", "tree")
@@ -114,6 +115,10 @@ class Encodings:
                 Z = X if encoder is None else encoder.fit_transform(X, y, **options)
                 found[id(encoder)] = self._dense(Z)
         return {name: found[id(encoder)] for name, encoder in self.encoders.items()}
+
+    def read(self, X) -> Any:
+        """Return query rows so that no encoder needs to read the columns of a frame again."""
+        return ReadFrame(X) if self.reads_frames else X
 
     def transform(self, X, encoding: str) -> Any:
         """Return rows in one encoding."""

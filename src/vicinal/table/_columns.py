@@ -387,7 +387,8 @@ class TargetColumn(ColumnEncoder):
         return block
 
     def encode(self, values):
-        return self.encoder_.transform(_as_table(values))
+        categories = self.categories_.tolist()
+        return self.lookup()[1][_codes(values, categories, len(categories))]
 
     @property
     def categories_(self):

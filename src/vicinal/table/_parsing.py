@@ -23,8 +23,22 @@ MISSING_TEXTS = frozenset(
 _NESTED = (list, tuple, dict, set, np.ndarray, bytes)
 
 
+class ReadFrame:
+    """The columns of a frame as arrays, for encoders that read the same frame."""
+
+    def __init__(self, X: Any) -> None:
+        self.shape = X.shape
+        self.columns = list(X.columns)
+        is_pandas = hasattr(X, "iloc")
+        given = [column for _, column in X.items()] if is_pandas else X.get_columns()
+        read = _read_pandas if is_pandas else _read_polars
+        self.arrays = [read(column) for column in given]
+
+
 def read_column(X: Any, j: int) -> np.ndarray:
     """Return column ``j`` as an array of one of the four kinds."""
+    if isinstance(X, ReadFrame):
+        return X.arrays[j]
     if hasattr(X, "get_columns"):
         return _read_polars(X.to_series(j))
     return _read_pandas(X.iloc[:, j]) if hasattr(X, "iloc") else _read_array(X[:, j])
@@ -84,7 +98,7 @@ def _read_pandas(series: Any) -> np.ndarray:
         return series.to_numpy(dtype="datetime64[us]")
     if kind == "m":
         return series.to_numpy(dtype="timedelta64[us]")
-    return _read_objects(series.astype(object).tolist())
+    return _read_objects((series if series.dtype == object else series.astype(object)).tolist())
 
 
 def _read_polars(series: Any) -> np.ndarray:
