@@ -11,8 +11,8 @@ from scipy.special import ndtri
 from vicinal._base import (
     as_numpy,
     block_limits,
+    is_array_api,
     namespace,
-    on_device_of,
     row_blocks,
     saved,
     sums_by_class,
@@ -57,10 +57,9 @@ def lda_statistics(
     ``codes`` and ``sample_weight`` (``None`` for ones) have one entry for each of the rows summed;
     ``shifts=None`` means zero. Arrays of any library are summed where they are.
     """
-    d = X.shape[1]
-    counts, sums, gram = (
-        on_device_of(np.zeros(shape), X) for shape in (n_classes, (n_classes, d), (d, d))
-    )
+    d, xp = X.shape[1], namespace(X)
+    options = {"dtype": X.dtype, "device": compat.device(X)} if is_array_api(X) else {}
+    counts, sums, gram = (xp.zeros(s, **options) for s in (n_classes, (n_classes, d), (d, d)))
     for block, block_codes, w in _blocks(X, codes, sample_weight, rows):
         if shifts is not None:
             block -= shifts[block_codes]
