@@ -372,36 +372,23 @@ def lecture_claims():
 
 
 def auto_claims():
-    """Yield peers of AutoClassifier and AutoRegressor: ratios of errors to ours, mean ranks."""
-    first, ratio, rank = "auto", "geometric mean of ratios to ours", "mean rank"
-    question = "AutoClassifier, AutoRegressor, 1,000 rows, error ratio to ours"
-    headings = ("**Classification**, wrong labels", "**Regression**, squared error")
-    for peer in ("random forest", "stacking", "LightGBM", "CatBoost", "XGBoost"):
-        theirs, ours = (
-            "; ".join(
-                f"{cell(first, ratio, column=label, after=heading)} "
-                f"({cell(first, rank, column=label, after=heading)})"
-                for heading in headings
-            )
-            for label in (peer, "vicinal")
+    """Yield peers of AutoClassifier and AutoRegressor: ratios of losses to ours, mean ranks."""
+    from bench_comparison import FAST, OURS, ROWS, parts_at
+
+    for part in [part for n_rows in ROWS for part in parts_at(n_rows)]:
+        shown = "log loss" if part["task"] == "classification" else "squared error"
+        question = (
+            f"{part['task']}, {part['rows']:,} rows, {len(part['names'])} sets, five splits: "
+            f"ratio of the {shown} to ours with 95 % interval (mean rank)"
         )
-        owner = "scikit-learn, " if peer in ("random forest", "stacking") else ""
-        yield (
-            owner + peer,
-            f"{question} (mean rank): classification; regression",
-            theirs,
-            ours,
-            first,
-        )
-    larger = "## At most 5,000 rows"
-    asked = question.replace("1,000", "5,000") + " (mean rank): classification, "
-    for peer in ("LightGBM", "CatBoost"):
-        theirs, ours = (
-            f"{cell(first, ratio, column=label, after=larger)} "
-            f"({cell(first, rank, column=label, after=larger)})"
-            for label in (peer, "vicinal")
-        )
-        yield peer, f"{asked}{count_sets(first, larger)} sets", theirs, ours, first
+        for label, found in part["summary"].items():
+            if label not in (OURS, FAST):
+                value, low, high = found["ratio"]
+                theirs = f"{value:.2f}, {low:.2f} to {high:.2f} ({found['rank']:.1f})"
+                ours = f"1 ({part['summary'][OURS]['rank']:.1f})"
+                yield label, question, theirs, ours, "comparison"
+    first, ratio = "auto", "geometric mean of ratios to ours"
+    question = "earlier split and version, 1,000 rows, error ratio to ours"
     for peer in ("AutoGluon", "EBM", "xRFM"):  # run on fewer splits, task by task
         for task, shown in (("classification", "classification"), ("regression", "regression")):
             heading = f"**{peer}, {task}**"
@@ -567,13 +554,12 @@ def markdown():
     """Return the index."""
     parts = [
         "# Results",
-        "This page compares vicinal with the numbers of four papers and a lecture, and with other "
-        "libraries. Results in which vicinal is worse are shown too. Each row links to the page "
-        "with the full table, the protocol, the machine and the versions.",
-    ]
-    parts += headline()
-    parts += [
-        "How to read the tables: *published* is the number in the paper, and *ours* is the number "
+        *headline(),
+        "## The five sources, claim by claim",
+        "The tables below compare vicinal with the numbers of four papers and a lecture, and with "
+        "other libraries. Results in which vicinal is worse are shown too. Each row links to the "
+        "page with the full table, the protocol, the machine and the versions.",
+        "How to read them: *published* is the number in the paper, and *ours* is the number "
         "of vicinal. An error in % is the share of wrong labels on test rows. An error ratio is "
         "the error of the other library divided by ours: above 1, ours is smaller. Rank 1 is the "
         "best model. LCU is the paper's name for `LocallyAdaptiveClassifier`, and DC-SVM is "
@@ -581,13 +567,12 @@ def markdown():
     ]
     for title, claims in PAPERS.items():
         rows = [(c, p, o, where(name)) for c, p, o, name in claims()]
-        parts += [f"## {title}", table(("claim", "published", "ours", "page"), rows)]
+        parts += [f"### {title}", table(("claim", "published", "ours", "page"), rows)]
     rows = [(peer, q, theirs, ours, where(name)) for peer, q, theirs, ours, name in peer_claims()]
     parts += [
         "## Other libraries, task by task",
-        "The rows on AutoClassifier and AutoRegressor are not a blind comparison: the model "
-        "families were selected when test errors of one split of most data sets were known. Most "
-        "data sets have one or two splits.",
+        "The first rows are those of AutoClassifier and AutoRegressor on new splits. AutoGluon, "
+        "EBM and xRFM ran on one earlier split, which was known when model families were chosen.",
         table(("library", "what is measured", "theirs", "ours", "page"), rows),
     ]
     rows = [
@@ -606,16 +591,26 @@ def markdown():
 
 
 def headline():
-    """Return the summary: what the comparison on new splits found, and its figures."""
-    from bench_comparison import parts_at, sentences
+    """Return the summary: what the comparison on new splits found, its figures and costs."""
+    from bench_comparison import FAST, OURS, ROWS, parts_at, sentences
 
-    found = parts_at(1000)
+    found = parts_at(ROWS[0])
     if not found:
         return []
+    shown = (OURS, FAST, "CatBoost", "LightGBM", "random forest")
+    costs = [
+        (f"{part['task']}, {n:,} rows, {len(part['names'])} sets",
+         *(f"{part['summary'][m]['seconds']:.2f}" for m in shown))
+        for n in ROWS for part in parts_at(n)
+    ]  # fmt: skip
     return [
         " ".join(sentences(found)),
         "![Loss compared with fit time](figures/comparison_cost.png)",
         "![Loss on each data set compared with CatBoost](figures/comparison_sets.png)",
+        "Processor seconds of a fit with one thread, geometric mean over sets and splits:",
+        table(("task and size", *shown), costs),
+        f"Cost of predictions, memory and files: [{PAGES['cost'][0]}](cost.md). What each model "
+        f"family adds: {where('auto')}.",
     ]
 
 

@@ -28,7 +28,6 @@ from vicinal._base import (
 from vicinal._kernels.local._smoothing import (
     GAUSSIAN_CUTOFF,
     kernel_values,
-    leaf_shares,
     loess_values,
     nearest_bandwidth,
     nearest_scale,
@@ -617,24 +616,22 @@ class ForestIndex:
         )
         return other
 
-    def shares(self, leaves: np.ndarray | None = None) -> sparse.csr_matrix:
-        """Return the share of every training row in every leaf, or in some of them."""
-        filed = self._start, self._leaf_rows, self._counts, self._totals, len(self.X)
-        return leaf_shares(*filed, leaves)
+    def shares(self) -> sparse.csr_matrix:
+        """Return the share of every training row in every leaf, shape (n_leaves, n_rows)."""
+        shares = self._counts / np.repeat(self._totals, np.diff(self._start))
+        shape = len(self._totals), len(self.X)
+        return sparse.csr_matrix((shares, self._leaf_rows, self._start), shape=shape)
 
     def neighborhoods(self, leaves, use_tree, max_size: int) -> WeightedNeighborhoods:
         """Return the rows that share leaves, in threads over blocks of queries."""
-        seen = None
-        if leaves.size < len(self._totals):  # few queries see few leaves of a large forest
-            seen, inverse = np.unique(leaves, return_inverse=True)
-            leaves = inverse.reshape(leaves.shape)
-        shares = self.shares(seen)
+        filed = self._start, self._leaf_rows, self._counts, self._totals, len(self.X)
         starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
+        every = np.ones((1, 1), dtype=bool)
 
         def find(first):
             part = slice(first, first + _QUERIES_PER_TASK)
-            trees = None if use_tree is None else use_tree[part]
-            return shared_leaves(leaves[part], trees, shares, max_size)
+            trees = every if use_tree is None else use_tree[part]
+            return shared_leaves(leaves[part], trees, *filed, max_size)
 
         parts = thread_map(find, starts, self.n_jobs)
         sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from vicinal._kernels.local._smoothing import (
     KERNELS,
     blend_values,
     is_pure,
     kernel_values,
-    leaf_shares,
     loess_values,
     nearest_bandwidth,
     robustness_weights,
@@ -132,8 +132,8 @@ def forest(max_size=9, out_of_bag=None):
     members = np.array([0, 1, 2, 0, 1, 2])
     counts = np.array([2.0, 1.0, 3.0, 1.0, 1.0, 1.0])
     totals = np.array([3.0, 3.0, 3.0])
-    asked = None if out_of_bag is None else np.array([out_of_bag])
-    return shared_leaves(leaves, asked, leaf_shares(start, members, counts, totals, 3), max_size)
+    asked = np.array([[True]] if out_of_bag is None else [out_of_bag])
+    return shared_leaves(leaves, asked, start, members, counts, totals, 3, max_size)
 
 
 def test_forest_weights_by_hand():
@@ -159,17 +159,26 @@ def test_left_out_rows_ask_the_trees_grown_without_them():
 
 
 def test_of_equally_heavy_rows_the_first_are_kept():
-    shares = leaf_shares(np.array([0, 5]), np.arange(5), np.ones(5), np.array([5.0]), 5)
-    _, rows, _ = shared_leaves(np.zeros((1, 1), dtype=int), None, shares, 3)
+    leaf = np.array([0, 5]), np.array([3, 1, 4, 0, 2]), np.ones(5), np.array([5.0])
+    _, rows, _ = shared_leaves(np.zeros((1, 1), dtype=int), np.array([[True]]), *leaf, 5, 3)
     assert_array_equal(rows, [0, 1, 2])
 
 
-def test_shares_of_some_leaves_are_rows_of_all(rng):
-    sizes = rng.randint(0, 5, 30)
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    members, counts = rng.randint(0, 9, start[-1]), rng.randint(1, 4, start[-1]).astype(float)
-    totals = np.maximum(np.bincount(np.repeat(np.arange(30), sizes), counts, minlength=30), 1.0)
-    some = np.array([0, 3, 4, 17, 29])
-    whole = leaf_shares(start, members, counts, totals, 9)
-    part = leaf_shares(start, members, counts, totals, 9, some)
-    assert_array_equal(part.toarray(), whole[some].toarray())
+def test_forest_weights_are_a_product_of_sparse_matrices(rng):
+    n_queries, n_trees, n_leaves, n_rows = 20, 6, 30, 40
+    start = np.concatenate([[0], np.cumsum(rng.randint(1, 9, n_leaves))])
+    members = np.concatenate([rng.permutation(n_rows)[:size] for size in np.diff(start)])
+    counts = rng.randint(1, 4, start[-1]).astype(float)
+    totals = np.add.reduceat(counts, start[:-1])
+    leaves = rng.randint(0, n_leaves, (n_queries, n_trees))
+    used = rng.uniform(size=leaves.shape) < 0.7
+    shares = sparse.csr_matrix((counts / np.repeat(totals, np.diff(start)), members, start))
+    for max_size in (40, 7):
+        found = shared_leaves(leaves, used, start, members, counts, totals, n_rows, max_size)
+        dense = sparse.csr_matrix((found[2], found[1], found[0]), (n_queries, n_rows)).toarray()
+        for q in range(n_queries):
+            wanted = shares[leaves[q][used[q]]].toarray().sum(axis=0) / max(1, used[q].sum())
+            kept = np.lexsort((np.arange(wanted.size), -wanted))[:max_size]
+            expected = np.zeros(n_rows)
+            expected[kept] = wanted[kept]
+            assert_allclose(dense[q], expected, rtol=1e-14)

@@ -27,6 +27,7 @@ from scipy import sparse
 from vicinal._base import namespace, row_blocks
 from vicinal._kernels._jit import fast_jit, jit
 from vicinal._kernels.linear._covariance import standard_scale, usable_scale
+from vicinal._kernels.neighbors._nearest import select_first
 
 # Rows whose Gaussian weight is below this share of the largest are ignored.
 GAUSSIAN_CUTOFF = 1e-8
@@ -282,72 +283,60 @@ def blend_values(indptr, indices, weights, Q, origins, values, slopes, out):
             out[t, c] /= total
 
 
-def leaf_shares(
-    start, rows, counts, totals, n_samples: int, leaves: np.ndarray | None = None
-) -> sparse.csr_matrix:
-    """Return the share of every row in every leaf, shape (n_leaves, n_samples).
+@jit
+def shared_leaves(leaves, use_tree, start, rows, counts, totals, n_samples, max_size):
+    """Return the neighbourhoods of queries as compressed rows (indptr, indices, weights).
+
+    Rows are in ascending order. If there are more than ``max_size``, the heaviest are kept, and of
+    equally heavy ones the first.
 
     Parameters
     ----------
+    leaves : ndarray of int64 of shape (n_queries, n_trees)
+        Leaf of each query in each tree, numbered through the forest.
+    use_tree : ndarray of bool of shape (n_queries, n_trees) or (1, 1)
+        Trees to use for each query; a single True uses all.
     start, rows, counts : ndarray
         Rows of each leaf as compressed rows, with the number of times each was sampled.
     totals : ndarray of shape (n_leaves,)
         Sum of the counts of each leaf.
     n_samples : int
         Number of training rows.
-    leaves : ndarray of int, default=None
-        Leaves to return; ``None`` for all.
-    """
-    if leaves is not None:
-        first, sizes = start[leaves], start[leaves + 1] - start[leaves]
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        entries = np.repeat(first - start[:-1], sizes) + np.arange(start[-1])
-        rows, counts, totals = rows[entries], counts[entries], totals[leaves]
-    shares = counts / np.repeat(totals, np.diff(start))
-    return sparse.csr_matrix((shares, rows, start), shape=(len(totals), n_samples))
-
-
-def shared_leaves(leaves, use_tree, shares: sparse.csr_matrix, max_size: int):
-    """Return the neighbourhoods of queries as compressed rows (indptr, indices, weights).
-
-    Parameters
-    ----------
-    leaves : ndarray of int64 of shape (n_queries, n_trees)
-        Leaf of each query in each tree, as numbered in ``shares``.
-    use_tree : ndarray of bool of shape (n_queries, n_trees) or None
-        Trees to use for each query; ``None`` uses all.
-    shares : CSR matrix of shape (n_leaves, n_samples)
-        Result of :func:`leaf_shares`.
     max_size : int
-        Largest number of rows, by weight and then by row number.
+        Largest number of rows.
     """
     n_queries, n_trees = leaves.shape
-    n_used = np.full(n_queries, n_trees) if use_tree is None else use_tree.sum(axis=1)
-    visited = leaves.ravel() if use_tree is None else leaves[use_tree]
-    starts = np.concatenate([[0], np.cumsum(n_used)])
-    shape = (n_queries, shares.shape[0])
-    found = sparse.csr_matrix((np.ones(len(visited)), visited, starts), shape=shape) @ shares
-    sizes = np.diff(found.indptr)
-    kept = np.ones(len(found.data), dtype=bool)
-    for q in np.flatnonzero(sizes > max_size):
-        own = slice(found.indptr[q], found.indptr[q + 1])
-        kept[own] = _heaviest(found.data[own], found.indices[own], max_size)
-    indptr = np.concatenate([[0], np.cumsum(np.minimum(sizes, max_size))])
-    weights = (found.data / np.repeat(n_used, sizes))[kept]
-    nearest = sparse.csr_matrix((weights, found.indices[kept], indptr), shape=found.shape)
-    # In the order of the rows, so that sums do not depend on the order of the trees.
-    nearest.sort_indices()
-    return indptr, nearest.indices.astype(np.int64), nearest.data
-
-
-def _heaviest(values, rows, count: int) -> np.ndarray:
-    """Mark the ``count`` largest values, of equal ones those of the first rows."""
-    least = np.partition(values, len(values) - count)[len(values) - count]
-    marked = values > least
-    equal = np.flatnonzero(values == least)
-    missing = count - np.count_nonzero(marked)
-    marked[equal[np.argsort(rows[equal])[:missing]]] = True
-    return marked
+    uses_all = use_tree.size == 1
+    weight, negative = np.zeros(n_samples), np.empty(n_samples)
+    found = np.empty(n_samples, dtype=np.int64)
+    indptr = np.zeros(n_queries + 1, dtype=np.int64)
+    indices = np.empty(n_queries * min(max_size, n_samples), dtype=np.int64)
+    weights = np.empty(len(indices))
+    end = 0
+    for q in range(n_queries):
+        size, n_used = 0, 0
+        for t in range(n_trees):
+            if not (uses_all or use_tree[q, t]):
+                continue
+            n_used += 1
+            leaf = leaves[q, t]
+            for entry in range(start[leaf], start[leaf + 1]):
+                row = rows[entry]
+                if weight[row] == 0.0:
+                    found[size] = row
+                    size += 1
+                weight[row] += counts[entry] / totals[leaf]
+        if size > max_size:
+            for i in range(size):
+                negative[i] = -weight[found[i]]
+            select_first(negative, found, size, max_size)
+        for row in np.sort(found[: min(size, max_size)]):
+            indices[end], weights[end] = row, weight[row] / n_used
+            end += 1
+        for row in found[:size]:
+            weight[row] = 0.0
+        indptr[q + 1] = end
+    return indptr, indices[:end], weights[:end]
 
 
 # Terms below this share of the largest are left out.
