@@ -124,7 +124,7 @@ def damages(k):
 
 def files(page):
     parts = stored_cases(page, "files", range(N_GROUPS), damages)
-    words = ("refused", "predicted", "raised", "not finite", "reads beyond", "crashed")
+    words = ("refused", "predicted", "raised", "not finite", "reads beyond", "large", "crashed")
     page.text(
         "## Damaged model files\n\nEvery array and every whole number of a saved model is damaged "
         "in every way that fits it (shorter, narrower, empty, flat, more axes, other types, out of "
@@ -178,7 +178,7 @@ def other_structures(key):
 def structures(page):
     keys = [f"{name} {k}" for name in ("scikit-learn", "vicinal") for k in range(N_GROUPS)]
     parts = stored_cases(page, "structures", keys, other_structures)
-    words = ("refused", "predicted", "raised", "not finite", "reads beyond", "crashed")
+    words = ("refused", "predicted", "raised", "not finite", "reads beyond", "large", "crashed")
     rows = totals(part["found"] for part in parts).items()
     page.text(
         "## Model files with other structures\n\nEvery attribute of every object in a model file "
@@ -189,7 +189,8 @@ def structures(page):
         "may name) and every 16th of vicinal's is tried: `info`, `load`, predictions, and for one "
         f"in {damage.EXPLAINED} an explanation and requests to a server of the model, in a process "
         "that may crash. vicinal's compiled "
-        "code checks its bounds. Crashed: the process ended, also for taking longer than "
+        "code checks its bounds. Large: it took more than "
+        f"{damage.MEGABYTES} MB of memory. Crashed: the process ended, also for taking longer than "
         f"{damage.SECONDS} s. Not finite: a prediction is NaN or infinite."
     )
     page.table(

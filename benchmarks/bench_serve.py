@@ -69,22 +69,25 @@ def peer(path, port):
 
 
 class Server:
-    """A process that listens, from the first answer on."""
+    """A process that is ready for requests, and the seconds from its start until then."""
 
     def __init__(self, arguments, port=None):
         self.arguments, self.port = arguments, port or free_port()
         started = time.perf_counter()
         command = [sys.executable, *arguments, str(self.port)]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        while True:
-            try:
-                if ask(self.port, "GET", "/healthz")[0] == 200:
-                    break
-            except OSError:
-                if self.process.poll() is not None:
-                    raise RuntimeError(f"{command} ended by itself") from None
-                time.sleep(0.02)
+        # The peer has no /readyz: 404.
+        while self._status("/readyz") not in (200, 404):
+            if self.process.poll() is not None:
+                raise RuntimeError(f"{command} ended by itself")
+            time.sleep(0.02)
         self.start_seconds = time.perf_counter() - started
+
+    def _status(self, path):
+        try:
+            return ask(self.port, "GET", path)[0]
+        except OSError:
+            return None
 
     def stop(self, how=signal.SIGTERM):
         """Send a signal and wait for the end."""

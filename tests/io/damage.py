@@ -33,6 +33,7 @@ from vicinal.uncertainty import ConformalRegressor
 LARGE = 10**6
 SECONDS = 120  # for one damage
 EXPLAINED = 50  # of so many damages, one is explained and served too
+MEGABYTES = 400  # for one damage; the files have less than one
 
 
 def _changed(array, value):
@@ -281,12 +282,20 @@ def outcome(path, rows=X, explained=False):
     return "predicted" if all(np.isfinite(part).all() for part in numbers) else "not finite", ""
 
 
+def _peak_mb(is_start=False):
+    """Return the largest resident size of this process since the last start, from Linux."""
+    if is_start:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+
+
 def main(folder, ways, first, every):
     """Try damages from a number on, over all files of a folder in order."""
     warnings.simplefilter("ignore")
     import resource  # POSIX only
 
-    resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
+    resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
     victim = Path(folder) / f"{first}.victim"
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what a damaged model prints
@@ -301,9 +310,12 @@ def main(folder, ways, first, every):
             document, arrays = unpacked(path)
             damage(document, arrays)
             repacked(victim, document, arrays)
+            before = _peak_mb(is_start=True)
             signal.alarm(SECONDS)  # ends the process
             came = outcome(victim, rows, explained=n // every % EXPLAINED == 0)
             signal.alarm(0)
+            grown = _peak_mb() - before
+            came = ("large", f"{grown} MB") if grown > MEGABYTES else came
             print(json.dumps([n, *came]), file=lines, flush=True)
 
 

@@ -7,12 +7,22 @@ from sklearn.utils.fixes import parse_version
 from tests.common.processes import posix
 from tests.io import foreign
 from tests.io.damage import damages, models, outcomes, wrong
-from tests.io.helpers import NAMES, X, difference, predictions, repacked, unpacked
+from tests.io.helpers import (
+    NAMES,
+    TARGET,
+    X,
+    difference,
+    objects,
+    predictions,
+    repacked,
+    unpacked,
+)
 
 from vicinal.io import ModelFileError, _attributes, load, save
 from vicinal.local import LocalClassifier, PrincipalSurface
 from vicinal.local._neighborhoods import ForestIndex
 from vicinal.neighbors import NeighborSearch
+from vicinal.subspace import TruncatedRBFFeatures, TruncatedRBFRegressor
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +92,23 @@ def test_every_array_of_every_model_may_be_wrong(tmp_path):
     found = outcomes(models(), tmp_path, bounds=tmp_path / "compiled")
     assert len(found) > 5000
     assert not wrong(found)
+
+
+@pytest.mark.parametrize("estimator", [TruncatedRBFFeatures, TruncatedRBFRegressor])
+def test_a_degree_cannot_choose_the_memory(estimator, tmp_path):
+    """All monomials of a degree were counted and listed, of a file of 4 kB until memory ended."""
+    path = save(estimator().fit(X, TARGET), tmp_path / "a")
+
+    def loaded(order):
+        document, arrays = unpacked(path)
+        (entry,) = objects(document, estimator.__name__)
+        entry["state"]["order"] = order
+        return load(repacked(tmp_path / "model.vicinal", document, arrays))
+
+    with pytest.raises(ModelFileError, match="order"):
+        loaded(10**15)
+    with pytest.raises(ValueError, match="order=1000 .* fit the model again"):
+        predictions(loaded(1000), X)
 
 
 def test_parameters_that_fit_would_refuse_are_refused(tmp_path):

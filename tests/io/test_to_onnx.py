@@ -593,3 +593,18 @@ def test_a_default_regressor_of_missing_values_agrees_with_its_graph():
     rows = X[:80].copy()
     rows[::9, 2] = np.nan
     agrees(AutoRegressor(random_state=0).fit(rows, TARGET[:80] + np.sin(3 * X[:80, 0])), rows)
+
+
+@pytest.mark.filterwarnings("ignore:some values are unlike those of the training rows")
+def test_symmetric_trees_of_categories_in_an_ensemble_agree_with_their_graph():
+    """Categories that are missing, or that no training row has, too."""
+    n, rng = 210, np.random.RandomState(0)
+    city, kind = rng.choice(["Rome", "Oslo", "Lima"], n), rng.choice(["x", "y", None], n)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "city": city, "kind": kind})
+    frame.loc[::7, "a"] = np.nan
+    y = frame["a"].fillna(0) + 2 * (city == "Rome") * (kind == "x") + (city == "Lima")
+    model = AutoClassifier(["boosting"], random_state=0).fit(frame, y > 0.5)
+    trees = [base for base in model.estimators_ if base.name == "boosted symmetric trees"]
+    assert trees[0].estimator.categories_
+    frame.loc[:4, ["city", "kind"]] = "Paris", None
+    agrees(model, frame)

@@ -16,8 +16,10 @@ from sklearn.pipeline import make_pipeline
 pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
-from vicinal.serve import _server, create_app, serve
+from vicinal.serve import _served_model, _server, create_app, serve
 from vicinal.serve._observe import ACCESS, COUNTER_BYTES, Metrics
+from vicinal.serve._requests import Limits
+from vicinal.serve._served_model import ServedModel
 from vicinal.table import TableEncoder
 
 ROWS = {"rows": [[5.1, 3.5, 1.4, 0.2], [6.0, 3.0, 5.0, 1.8]]}
@@ -116,6 +118,20 @@ def test_a_flag_turns_the_log_off(iris, monkeypatch, capsys, access_log):
     error = capsys.readouterr().err
     assert bool(error) == access_log
     assert not access_log or json.loads(error)["rows"] == 2
+
+
+def test_a_block_and_an_explanation_come_before_the_first_request(iris, monkeypatch):
+    """They import modules and load compiled functions, for which requests once waited 0.3 s."""
+    done = []
+    for name in ("predictions", "neighbors"):
+        monkeypatch.setattr(ServedModel, name, lambda served, rows: done.append(len(rows)))
+    explain = _served_model.explain
+    monkeypatch.setattr(_served_model, "explain", lambda *a, **k: done.append("explained"))
+    ServedModel(iris[0], "model", iris[1][:7]).warm_up()
+    assert done == [100, 1, 1, "explained"]
+    monkeypatch.setattr(_served_model, "explain", lambda *a, **k: done.append(explain(*a, **k)))
+    ServedModel(iris[0], "model", limits=Limits(max_rows=1)).warm_up()
+    assert done[-1].prediction in iris[0].classes_
 
 
 def test_the_server_is_ready_after_a_first_prediction(iris):

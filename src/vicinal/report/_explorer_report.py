@@ -23,14 +23,12 @@ from sklearn.utils import check_random_state
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
-from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
 from vicinal.report._table import with_column
 from vicinal.report.explorer import ExplorerColumn, ExplorerPage, errors_of
 from vicinal.table import TableEncoder
 
 _LOGISTIC = (LogisticRegression, LogisticRegressionCV)
 _STRAIGHT = (LinearRegression, Ridge, RidgeCV, Lasso, ElasticNet)
-_PARTITION = (SpacePartitioningClassifier, SpacePartitioningRegressor)
 _ANCHORED = (AnchoredLocalClassifier, AnchoredLocalRegressor)
 _EUCLIDEAN = ("euclidean", "standardized", "ranked", "within_class", "gradient")
 
@@ -59,13 +57,15 @@ def browser_model(model: Any) -> dict[str, Any]:
     _NotInBrowserError
         If a page cannot compute the model.
     """
+    from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
+
     if isinstance(model, _LOGISTIC) and np.ndim(model.classes_) == 1:
         return _linear(
             model.coef_, model.intercept_, "softmax" if len(model.coef_) > 1 else "logit"
         )
     if isinstance(model, _STRAIGHT) and np.ndim(model.coef_) == 1:
         return _linear(model.coef_[None], np.reshape(model.intercept_, 1), "value")
-    if isinstance(model, _PARTITION):
+    if isinstance(model, SpacePartitioningClassifier | SpacePartitioningRegressor):
         return {
             "kind": "partition",
             "scaler": None if model.scaler_ is None else scaler_part(model.scaler_),

@@ -5,7 +5,7 @@ import base64
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -27,6 +27,8 @@ _MAX_SECONDS = 60.0
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 # Memory for the bodies of all requests, in multiples of the largest body.
 _MAX_BODIES = 16
+# Items of a list that are encoded at a time; others may run between them.
+_ENCODED = 1000
 # Bodies with more bytes have workers of their own.
 _LARGE = 2**16
 
@@ -175,6 +177,7 @@ class _Server:
         self.metrics: Metrics
         self.document: dict[str, Any]
         self.is_stopping, self.is_warm = False, True
+        self.on_warm: Callable[[], Any] = lambda: None
         self._running: set[asyncio.Timeout] = set()
         self._n_bytes = 0
         self._responses = import_optional(
@@ -190,11 +193,15 @@ class _Server:
 
     @asynccontextmanager
     async def lifespan(self, app: Any) -> AsyncIterator[None]:
-        """Predict a row after the start; the server is ready then."""
+        """Predict and explain rows after the start; the server is ready then."""
         self.is_warm = False
 
+        def warm() -> None:
+            self.served.warm_up()
+            self.on_warm()
+
         async def warm_up() -> None:
-            await self.predictions.run(self.served.warm_up, asyncio.Event().wait)
+            await self.predictions.run(warm, asyncio.Event().wait)
             self.is_warm = True
 
         task = asyncio.create_task(warm_up())
@@ -269,7 +276,8 @@ class _Server:
         )
 
     def _json(self, content: Any) -> Any:
-        return self._responses.Response(_ENCODE(content), media_type="application/json")
+        text = "".join(_encoded(content))
+        return self._responses.Response(text, media_type="application/json")
 
     async def _body(self, request: Any) -> bytes:
         max_bytes = self.served.limits.max_bytes
@@ -327,7 +335,8 @@ class _Server:
 
     async def docs(self, request: Any) -> Any:
         """Return a page that describes all routes."""
-        return self._page(DocsPage(self.document).html())
+        html = DocsPage(self.document).html
+        return self._page(await self.predictions.run(html, partial(_gone, request)))
 
     async def metadata(self, request: Any) -> Any:
         """Return the inputs and outputs of the model."""
@@ -335,12 +344,12 @@ class _Server:
 
     async def predict(self, request: Any) -> Any:
         """Predict rows."""
-        coverage, typicality = _read_coverage(request), _read_flag(request, "typicality")
+        options = _read_options(request.query_params)
         body = await self._body(request)
         return await self._result(
             request,
             self._pool(body),
-            lambda: self.served.predictions(self._table(request, body), coverage, typicality),
+            lambda: self.served.predictions(self._table(request, body), **options),
         )
 
     async def explain(self, request: Any) -> Any:
@@ -438,24 +447,53 @@ def _given_token(header: str) -> bytes:
         return b""
 
 
-def _read_coverage(request: Any) -> float | None:
-    text = request.query_params.get("coverage")
-    if text is None:
-        return None
+def _read_options(given: Any) -> dict[str, Any]:
+    """Return the options of predictions, from the query of an address."""
+    found: dict[str, Any] = {}
+    for name in ("coverage", "abstain"):
+        if name in given:
+            found[name] = _read_probability(name, given[name])
+    for name in ("typicality", "by_class"):
+        text = given.get(name, "false").lower()
+        if text not in ("true", "false"):
+            raise RequestError(400, f"{name} must be true or false.")
+        if text == "true":
+            found[name] = True
+    if "by" in given:
+        found["by"] = given.getlist("by")
+    if "cost_matrix" in given:
+        try:
+            found["cost_matrix"] = json.loads(given["cost_matrix"])
+        except (ValueError, RecursionError):
+            raise RequestError(400, "cost_matrix must be lists of numbers in JSON.") from None
+    return found
+
+
+def _read_probability(name: str, text: str) -> float:
     try:
-        coverage = float(text)
+        number = float(text)
     except ValueError:
-        coverage = 0.0
-    if not 0.0 < coverage < 1.0:
-        raise RequestError(400, "coverage must be a probability between 0 and 1, such as 0.9.")
-    return coverage
+        number = 0.0
+    if not 0.0 < number < 1.0:
+        raise RequestError(400, f"{name} must be a probability between 0 and 1, such as 0.9.")
+    return number
 
 
-def _read_flag(request: Any, name: str) -> bool:
-    text = request.query_params.get(name, "false").lower()
-    if text not in ("true", "false"):
-        raise RequestError(400, f"{name} must be true or false.")
-    return text == "true"
+def _encoded(content: Any) -> Iterator[str]:
+    """Yield the JSON text of an object; the encoder would hold all threads for a long list."""
+    if not isinstance(content, dict):
+        yield _ENCODE(content)
+        return
+    separator = "{"
+    for name, value in content.items():
+        yield f"{separator}{_ENCODE(name)}:"
+        separator = ","
+        if isinstance(value, list) and len(value) > _ENCODED:
+            parts = (_ENCODE(value[i : i + _ENCODED]) for i in range(0, len(value), _ENCODED))
+            yield "[" + ",".join(part[1:-1] for part in parts) + "]"
+        else:
+            yield _ENCODE(value)
+    yield "}" if content else "{}"
 
 
 class ServedExplorer(ExplorerPage):

@@ -76,8 +76,23 @@ def _operation(served: ServedModel, path: str, handler: Callable) -> dict[str, A
         found["parameters"] = [
             _parameter("coverage", "Adds intervals or label sets with this coverage.", number),
             _parameter("typicality", "Adds the typicality of each row.", {"type": "boolean"}),
+            *_decisions(served, number),
         ]
     return found
+
+
+def _decisions(served: ServedModel, number: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the options that only some models have."""
+    known = {
+        "by": ("Columns; the coverage holds in each group.", _list({"enum": served.columns})),
+        "by_class": ("The coverage holds in each class.", {"type": "boolean"}),
+        "abstain": ("Predicts null where the error rate would be larger.", number),
+        "cost_matrix": (
+            "Predicts labels of least cost; JSON, true labels by predicted ones.",
+            {"type": "string"},
+        ),
+    }
+    return [_parameter(name, *known[name]) for name in known if name in served.options]
 
 
 def _schemas(served: ServedModel) -> dict[str, Any]:
@@ -87,6 +102,9 @@ def _schemas(served: ServedModel) -> dict[str, Any]:
     label: dict[str, Any] = {"type": "number"}
     if served.classes is not None:
         label = {"enum": served.classes.tolist()}
+    prediction = label
+    if "abstain" in served.options:
+        prediction = {"enum": [*label["enum"], None]}
     by_position = _list({"type": ["number", "string", "boolean", "null"]}) | {
         "minItems": len(names),
         "maxItems": len(names),
@@ -111,7 +129,7 @@ def _schemas(served: ServedModel) -> dict[str, Any]:
             "type": "object",
             "required": ["predictions"],
             "properties": {
-                "predictions": _list(label),
+                "predictions": _list(prediction),
                 "probabilities": _list(_list({"type": "number"})),
                 "classes": _list(label),
                 "intervals": _list(_list({"type": ["number", "null"]})),

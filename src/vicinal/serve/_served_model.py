@@ -1,5 +1,6 @@
 """A fitted model with methods that take parsed requests and return JSON values."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._unseen import unreported
 from vicinal._base._wrappers import call_method, can, split_threshold, unseen_rule, unseen_values
-from vicinal._conformal import StandardizedRows, Typicality
+from vicinal._conformal import StandardizedRows, Typicality, decide
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
 from vicinal.report.explorer import errors_of
@@ -38,6 +39,7 @@ OPTIONS: dict[str, Any] = {
 _MOST_COUNTERFACTUALS = 10
 # Rows predicted between two checks whether the client is still connected.
 _BLOCK_ROWS = 5_000
+_WARM_ROWS = 100
 
 
 class ServedModel:
@@ -216,13 +218,33 @@ class ServedModel:
     # --- predictions ---
 
     def predictions(
-        self, table: Any, coverage: float | None = None, typicality: bool = False
+        self,
+        table: Any,
+        coverage: float | None = None,
+        typicality: bool = False,
+        abstain: float | None = None,
+        cost_matrix: list | None = None,
+        **groups: Any,
     ) -> dict[str, Any]:
         """Return predictions, and probabilities if the model has them.
 
-        ``coverage`` adds intervals or label sets with this coverage, ``typicality`` that of each
-        row. ``warnings`` list values that no training row has.
+        ``coverage`` adds intervals or label sets with this coverage, in each of the ``groups``
+        (``by``, ``by_class``), ``typicality`` that of each row. With ``abstain`` or
+        ``cost_matrix``, predictions are those of :func:`~vicinal._conformal.decide`. ``warnings``
+        list values that no training row has.
         """
+        decisions = {"abstain": abstain, "cost_matrix": cost_matrix}
+        decisions = {name: value for name, value in decisions.items() if value is not None}
+        for name in (*groups, *decisions):
+            if name not in self.options:
+                raise RequestError(400, f"the model has no option {name!r}.")
+        if groups and coverage is None:
+            raise RequestError(400, f"{next(iter(groups))!r} needs 'coverage'.")
+        for name in groups.get("by", ()):
+            if name not in self.columns:
+                raise RequestError(400, f"'by' names {name!r}, but the columns are {self.columns}.")
+        if "by" in groups and not self.has_names:
+            groups["by"] = [self.columns.index(name) for name in groups["by"]]
         if coverage is not None and not self.has_limits:
             raise RequestError(
                 400, "the model has no intervals; serve it with a table that has the target."
@@ -239,22 +261,40 @@ class ServedModel:
                     )
             if self.has_proba:
                 proba = _in_blocks(self.model.predict_proba, table)
-                codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
-                result["predictions"] = plain(np.asarray(self.classes)[codes])
+                if not decisions:
+                    codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
+                    result["predictions"] = plain(np.asarray(self.classes)[codes])
+                else:
+                    rows = None if abstain is None else last_step(self.model)._held_out_rows()
+                    labels = decide(proba, self.classes, cost_matrix, abstain, rows)
+                    result["predictions"] = labels.tolist()
                 result["probabilities"] = plain(proba)
                 result["classes"] = plain(self.classes)
             else:
                 result["predictions"] = plain(_in_blocks(self.decided.predict, table))
             if coverage is not None:
-                result |= self._limits(table, coverage, result)
+                result |= self._limits(table, coverage, result, groups)
             if typicality:
                 result["typicality"] = plain(self._typicality(table))
         return result
 
-    def _limits(self, table: Any, coverage: float, result: dict[str, Any]) -> dict[str, Any]:
+    @cached_property
+    def options(self) -> list[str]:
+        """Options of predictions that only some models have."""
+        last = last_step(self.model)
+        limits = inspect.signature(getattr(last, self.own_limits, lambda: None)).parameters
+        found = [name for name in ("by", "by_class") if name in limits]
+        if self.has_proba:
+            found += ["cost_matrix", *["abstain"] * hasattr(last, "_held_out_rows")]
+        return found
+
+    def _limits(
+        self, table: Any, coverage: float, result: dict[str, Any], groups: dict[str, Any]
+    ) -> dict[str, Any]:
         """Return intervals or sets, of the model or from the residuals of the table."""
         if can(self.model, self.own_limits):
-            found = np.asarray(call_method(self.model, self.own_limits, table, coverage=coverage))
+            options = {"coverage": coverage, **groups}
+            found = np.asarray(call_method(self.model, self.own_limits, table, **options))
         else:
             reach = conformal_quantile(self._errors, coverage)
             if self.classes is None:
@@ -344,12 +384,28 @@ class ServedModel:
         }
 
     def warm_up(self) -> None:
-        """Predict one row, so that the first request does not wait for compiled functions."""
+        """Predict and explain some rows, so that requests do not wait for imports and compilers.
+
+        The explanation compares with two rows and may change no column, which is quick.
+        """
         rows = self.background
         if rows is None:
             rows = self.frame({name: [None if self.encoder else 0.0] for name in self.columns})
-        with suppress(Exception):
-            self.predictions(rows_of(rows, np.arange(1)))
+        rows = rows_of(rows, np.arange(_WARM_ROWS) % num_samples(rows))
+        one, two = (rows_of(rows, slice(0, n)) for n in (1, 2))
+
+        def explain_one() -> None:
+            found = explain(self.decided, one, background=two, fixed=self.columns)
+            ExplanationReport(found).article()
+
+        for work in (
+            lambda: self.predictions(rows),
+            lambda: self.predictions(one),
+            lambda: self.neighbors(one),
+            explain_one,
+        ):
+            with suppress(Exception), unreported():
+                work()
 
     def metadata(self) -> dict[str, Any]:
         """Return a description of the model."""

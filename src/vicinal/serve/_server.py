@@ -151,17 +151,14 @@ def _listen(
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=5, **at
     )
-    _favour_short_requests()
+    # Python lets a thread run for 5 ms before another one gets the interpreter; with several
+    # threads at work a short request would wait several times as long.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    app.state.server.on_warm = _freeze
     Server(config).run(**({} if socket is None else {"sockets": [socket]}))
 
 
-def _favour_short_requests() -> None:
-    """Let the event loop interrupt long work of other threads.
-
-    Python lets a thread run for 5 ms before another one gets the interpreter; with several threads
-    at work a short request would wait several times as long. Full garbage collections, which stop
-    all threads, skip the objects that exist before the first request.
-    """
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    gc.collect()
+def _freeze() -> None:
+    """Let garbage collections, which stop all threads, skip what exists by now."""
     gc.freeze()
+    gc.enable()

@@ -50,6 +50,8 @@ from vicinal._kernels.linear._scatter import column_means
 from vicinal._kernels.subspace import _truncated_rbf as kernels
 from vicinal.subspace._explain import slope_section
 
+# Terms of a higher degree are zero in double precision.
+_MOST_ORDER = 1000
 # Rows sampled to check whether a width is too large for the order.
 _SAMPLE_ROWS = 20_000
 
@@ -81,6 +83,12 @@ class TruncatedFit:
     intercept: Any
     rows: Any = None  # of the dual
     left_out: Any = None  # leave-one-out scores of the training rows
+
+
+def _plan(X, order, n_monomials):
+    """Return the monomials of a fitted model; raise if a model file holds fewer coefficients."""
+    check_expansion(X.shape[1], order, n_monomials, "fit the model again")
+    return kernels.plan_on_device_of(kernels.monomial_plan(X.shape[1], order), X)
 
 
 def check_expansion(n_features, order, max_features, remedy):
@@ -342,7 +350,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     """
 
     _parameter_constraints: dict = {
-        "order": [Interval(Integral, 1, None, closed="left")],
+        "order": [Interval(Integral, 1, _MOST_ORDER, closed="both")],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "center": ["boolean"],
         "max_features": [Interval(Integral, 1, None, closed="left")],
@@ -377,7 +385,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             One column per monomial, by degree, then in lexicographic order.
         """
         X = query_rows(self, X)
-        plan = kernels.plan_on_device_of(kernels.monomial_plan(X.shape[1], self.order), X)
+        plan = _plan(X, self.order, self.n_output_features_)
         shape = X.shape[0], plan.n_outputs
         P = namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
         for rows in kernels.feature_rows(X, plan.n_outputs):
@@ -431,7 +439,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "order": [Interval(Integral, 1, None, closed="left")],
+        "order": [Interval(Integral, 1, _MOST_ORDER, closed="both")],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "center": ["boolean"],
@@ -467,7 +475,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
         scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
         if self.solver_ == "primal":
-            plan = kernels.plan_on_device_of(kernels.monomial_plan(X.shape[1], self.order), X)
+            plan = _plan(X, self.order, self.primal_coef_.shape[0])
             for rows in kernels.feature_rows(X, plan.n_outputs):
                 P = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
                 scores[rows, :] = xp.astype(P @ self.primal_coef_ + self.intercept_, X.dtype)

@@ -13,8 +13,6 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress, _clock, check_fold_count
-from vicinal.auto import AutoClassifier, AutoRegressor, table_splits
-from vicinal.inspection.candidates import candidate_models
 from vicinal.inspection.checks import is_classification
 from vicinal.inspection.compare._board import Board, Schedule
 from vicinal.inspection.compare._comparison import Comparison
@@ -120,6 +118,10 @@ def compare(
     >>> [entry.name for entry in board.entries]
     ['5-NN', 'constant']
     """
+    # Imported here because they import all models, which other functions do not need.
+    from vicinal.auto import table_splits
+    from vicinal.inspection.candidates import candidate_models
+
     started = _clock.now()
     if models is None:
         task = "classification" if is_classification(np.asarray(y)) else "regression"
@@ -173,6 +175,8 @@ def _folds(cv, y, groups, classification, random_state) -> list[tuple[np.ndarray
 
 def _in_time(model: Any, time_column: Any) -> Any:
     """Return an AutoClassifier or AutoRegressor of random folds with splits in time instead."""
+    from vicinal.auto import AutoClassifier, AutoRegressor
+
     if isinstance(model, AutoClassifier | AutoRegressor) and isinstance(model.cv, int):
         return clone(model).set_params(cv="time", time_column=time_column)
     return model

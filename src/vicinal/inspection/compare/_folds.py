@@ -24,7 +24,6 @@ from vicinal._base import (
 )
 from vicinal._base._compat import rows_of
 from vicinal._base._unseen import unreported
-from vicinal.auto import AutoClassifier, AutoRegressor
 
 _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
 
@@ -143,6 +142,8 @@ def _timed(model: Any) -> str | None:
 
 def takes_tables(model: Any) -> bool:
     """Return whether a model accepts frames with categories and strings."""
+    from vicinal.auto import AutoClassifier, AutoRegressor
+
     return isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
 
 

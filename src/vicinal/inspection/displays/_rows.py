@@ -8,7 +8,6 @@ import numpy as np
 
 from vicinal._base import as_numpy, documented
 from vicinal.inspection.displays._display import DisplayMixin, feature_names
-from vicinal.uncertainty import uncertainty_map
 
 
 @documented
@@ -101,6 +100,8 @@ class UncertaintyDisplay(DisplayMixin):
         plot : bool, default=True
             Whether to show at once.
         """
+        from vicinal.uncertainty import uncertainty_map
+
         u = uncertainty_map(
             X, y, n_neighbors=n_neighbors, bandwidth=bandwidth, sample_weight=sample_weight
         )

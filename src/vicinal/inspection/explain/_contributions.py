@@ -10,7 +10,6 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show, values_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._tables import spread_rows
-from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.inspection.explain._columns import MixedRows
 
 # Background rows that the row is compared with; fewer if they need too many predictions, of which
@@ -39,7 +38,7 @@ def outputs_of(model: Any) -> Callable[[Any], np.ndarray]:
 def prediction_limit(model: Any) -> int:
     """Return how many predictions contributions may need."""
     last = last_step(model)
-    if not isinstance(last, AutoClassifier | AutoRegressor):
+    if not hasattr(last, "encoders_"):  # those of AutoClassifier and AutoRegressor
         return _MOST_PREDICTIONS
     n_base_models = max(1, int(np.count_nonzero(last.weights_)))
     return min(_MOST_PREDICTIONS, _MOST_BASE_PREDICTIONS // n_base_models)
