@@ -59,7 +59,12 @@ def test_options_of_counterfactuals_are_those_of_explain():
         reply = client.post("/explain", json={"rows": X[:1].tolist(), "counterfactual": options})
         return reply.status_code, reply.json()
 
-    options = {"fixed": ["x0"], "n_counterfactuals": 2, "ranges": {"x1": [-3, None]}}
+    options = {
+        "fixed": ["x0"],
+        "n_counterfactuals": 2,
+        "ranges": {"x1": [-3, None]},
+        "costs": {"x1": 9},
+    }
     found = explain(classes, X[:1], background=X, **options)["counterfactual"].values
     status, reply = ask(**options)
     assert status == 200

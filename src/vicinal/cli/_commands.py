@@ -259,7 +259,7 @@ def explain(
     if quick and is_searched:
         raise InputError(
             "--quick skips the counterfactual, which --to, --fixed, --increase, --decrease, "
-            "--range, --allow and --counterfactuals are about; leave out --quick"
+            "--range, --allow, --change-cost and --counterfactuals are about; leave out --quick"
         )
     fitted = load_model(model)
     frame = read_table(table, delimiter)
@@ -300,6 +300,7 @@ _CHANGE_OPTIONS = {
     "decrease": "--decrease",
     "ranges": "--range",
     "categories": "--allow",
+    "costs": "--change-cost",
 }
 
 
@@ -308,6 +309,7 @@ def _change_options(change: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any
     found = dict(change)
     found["ranges"] = dict(_range(text) for text in change["ranges"])
     found["categories"] = dict(_allowed(text, rows) for text in change["categories"])
+    found["costs"] = dict(_cost(text) for text in change["costs"])
     for key, option in _CHANGE_OPTIONS.items():
         unknown = [name for name in found[key] if name not in rows.columns]
         if unknown:
@@ -325,6 +327,17 @@ def _range(text: str) -> tuple[str, tuple[float | None, float | None]]:
         return name, (float(low) if low else None, float(high) if high else None)
     except ValueError:
         raise InputError(f"--range {text!r} must read column=low:high, such as age=20:40") from None
+
+
+def _cost(text: str) -> tuple[str, float]:
+    """Read the cost of a column such as income=3."""
+    name, _, factor = text.rpartition("=")
+    try:
+        return name, float(factor)
+    except ValueError:
+        raise InputError(
+            f"--change-cost {text!r} must read column=factor, such as income=3"
+        ) from None
 
 
 def _allowed(text: str, rows: pl.DataFrame) -> tuple[str, list[Any]]:

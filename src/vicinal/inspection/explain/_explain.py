@@ -59,6 +59,7 @@ def explain(
     decrease: Sequence[str] = (),
     ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
     categories: Mapping[str, Sequence[Any]] | None = None,
+    costs: Mapping[str, float] | None = None,
     n_counterfactuals: int = 1,
 ) -> Any:
     """Explain the predictions of any fitted model.
@@ -105,7 +106,11 @@ def explain(
         Limits of numbers that the counterfactual changes, ``None`` for an open end; the default is
         the range of the background.
     categories : mapping of str to sequence, default=None
-        Categories that the counterfactual may use; the default is those of the background.
+        Values of a column that the counterfactual may use; the default is the categories of the
+        background, without missing ones.
+    costs : mapping of str to float, default=None
+        Factors of the changes of columns in the distance: a change of a column with cost 3 counts
+        three times. The default is 1.
     n_counterfactuals : int, default=1
         Largest number of counterfactuals; alternatives change other columns.
 
@@ -148,7 +153,14 @@ def explain(
     table = as_table(X, model)
     names = names_of(table, feature_names, model)
     given = Constraints(
-        target, fixed, increase, decrease, ranges or {}, categories or {}, n_counterfactuals
+        target=target,
+        fixed=fixed,
+        increase=increase,
+        decrease=decrease,
+        ranges=ranges or {},
+        categories=categories or {},
+        costs=costs or {},
+        n_counterfactuals=n_counterfactuals,
     )
     given.check(model, names)
     options: dict[str, Any] = {"target_name": target_name, "coverage": coverage}
