@@ -44,6 +44,8 @@ def test_contributions_agree_everywhere(tmp_path, capsys):
         section = reply["sections"]["columns"]
         parts = {row["column"]: row["contribution"] for row in section["table"]}
         assert parts == pytest.approx(wanted, abs=1e-9)
+        for key, section in reply["sections"].items():
+            assert section["summary"] == found[key].summary
     for html in (page.read_text(), http["html"]):
         steps = re.findall(r'<td class="name">(\w+) = .*?data-value="([^"]+)"', html)
         assert {name: float(part) for name, part in steps} == pytest.approx(wanted, abs=1e-9)

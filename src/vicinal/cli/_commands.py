@@ -32,7 +32,7 @@ from vicinal.cli._read_table import (
     without_formulas,
     write_table,
 )
-from vicinal.cli._show import InputError, log, quoted
+from vicinal.cli._show import InputError, log, quoted, working
 from vicinal.cli._threshold import Threshold
 from vicinal.table import TableEncoder
 
@@ -77,7 +77,7 @@ def predict(
         check_folder(out, "--out")
     columns: dict[str, Any] = {name: frame[name] for name in kept}
     _report_unseen(fitted, X, strict)
-    with unreported():
+    with unreported(), working(f"predicting {frame.height:,} rows"):
         columns |= _predicted(
             fitted, X, threshold, proba=proba, abstain=abstain, cost_matrix=cost_matrix
         )
@@ -281,9 +281,11 @@ def explain(
     fitted = _decided(fitted, model)
     options["target_name"] = read_info(model).metadata.get("target")
     if quick or not len(others):
-        found = explain_row(fitted, rows[row], target_name=options["target_name"])
+        options = {"target_name": options["target_name"]}
     else:
-        found = explain_row(fitted, rows[row], background=others, **options)
+        options["background"] = others
+    with working(f"explaining row {row}"):
+        found = explain_row(fitted, rows[row], **options)
     print(_as_json(found) if as_json else found.text(), flush=True)
     if out is not None:
         if out.suffix == ".html":
@@ -425,6 +427,7 @@ def report(
         n_explained=rows,
         notes=notes,
         random_state=seed,
+        verbose=1,
     )
     log(f"report: {page.write_html(out)}")
 
@@ -497,7 +500,9 @@ def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> No
     try:
         title = f"{model.stem} on {table.name}"
         page = ExplorerReport(fitted, rows, y, title=title, target=target)
-        log(f"explorer: {page.write_html(out)}")
+        with working("computing the page"):
+            path = page.write_html(out)
+        log(f"explorer: {path}")
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from None
 
@@ -543,7 +548,10 @@ def check(
                 f"--against {str(against)!r} lacks {quoted(missing)}; leave out with --drop what "
                 "new rows do not have"
             )
-    found = check_rows(frame, y, against=new, task=task, random_state=seed)
+    with working("checking the table"):
+        found = check_rows(
+            frame, y, against=new, task=task, target=target or "target", random_state=seed
+        )
     for note in notes:
         log(f"  note: {note}")
     print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else found)

@@ -40,6 +40,8 @@ _MOST_COLUMNS = 100
 _UNUSUAL = 0.05
 # Training rows that the chart of similar rows counts.
 _NEAREST = 12
+# Targets that its text names.
+_SHOWN_LABELS = 4
 # Columns whose values are shown for training rows.
 _VALUE_COLUMNS = 3
 
@@ -275,19 +277,22 @@ def _with_target_counts(section: ExplanationSection, name: str | None) -> Explan
         return section
     at = section.columns.index("target")
     targets = [row[at] for row in section.rows[:_NEAREST]]
-    n, prefix = len(targets), "" if name is None else f"{name} = "
+    n, name = len(targets), name or "target"
     values: dict[str, Any] = {"nearest": n}
     if all(isinstance(value, float | np.floating) for value in targets):
         low, mean, high = min(targets), float(np.mean(targets)), max(targets)
         values |= {"targets": [float(value) for value in targets]}
-        text = f"The {n} nearest have {name or 'targets'} from {show(low)} to {show(high)}, "
+        text = f"The {n} most similar training rows have {name} {show(low)} to {show(high)}, "
         text += f"mean {show(mean)}."
     else:
         labels, counts = zip(*Counter(targets).most_common(), strict=True)
         values |= {"target_counts": dict(zip(labels, counts, strict=True))}
-        parts = [f"{prefix}{show(k)} {c}" for k, c in zip(labels[1:], counts[1:], strict=True)]
-        text = f"{counts[0]} of the {n} nearest: {prefix}{show(labels[0])}"
-        text += f" ({', '.join(parts)})." if parts else "."
+        text = f"{counts[0]} of the {n} most similar training rows have {name} {show(labels[0])}"
+        text = text if labels[1:] else f"All {text.partition(' of the ')[2]}"
+        for label, count in list(zip(labels, counts, strict=True))[1:_SHOWN_LABELS]:
+            text += f", {count} {'has' if count == 1 else 'have'} {show(label)}"
+        rest = sum(counts[_SHOWN_LABELS:])
+        text += f", {rest} {'has another' if rest == 1 else 'have others'}." if rest else "."
     return replace(section, summary=f"{text} {section.summary}", values=section.values | values)
 
 
