@@ -43,6 +43,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
             "surface_normals",
             "surface_geometry",
             "surface_counterfactual",
+            "surface_constraints",
             "surface_calibration",
         ),
     ),

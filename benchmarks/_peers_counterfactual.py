@@ -1,7 +1,8 @@
-"""DiCE and NICE on the rows of ``bench_surface_counterfactual.py``, in an environment of their own.
+"""DiCE and NICE on the rows of the benchmarks of counterfactuals, in an environment of their own.
 
 Called with the folder of the exchanged files: ``data.npz`` comes in, ``peers.json`` and
-``peers.npz`` go out. The forest is fitted here again with the same seed and version.
+``peers.npz`` go out. The forest is fitted here again with the same seed and version. With
+``constrained`` as second argument, ``train.csv``, ``queries.csv`` and ``limits.json`` come in.
 """
 
 import json
@@ -114,5 +115,120 @@ def main(folder):
     np.savez(folder / "peers.npz", **{k.replace(" ", "_"): v for k, v in points.items()})
 
 
+class CodedForest:
+    """A forest on frames: codes of the string columns first, then the numbers."""
+
+    def __init__(self, X, y, strings):
+        self.strings, self.numbers = strings, [name for name in X if name not in strings]
+        self.known = {name: np.unique(X[name]).tolist() for name in strings}
+        self.forest = RandomForestClassifier(50, random_state=0, n_jobs=1).fit(self.codes(X), y)
+        self.classes_ = self.forest.classes_
+
+    def codes(self, X):
+        parts = [
+            [float(self.known[name].index(v)) if v in self.known[name] else -1.0 for v in X[name]]
+            for name in self.strings
+        ]
+        return np.column_stack([*parts, *(X[name].astype(float) for name in self.numbers)])
+
+    def predict(self, X):
+        return self.forest.predict(self.codes(X))
+
+    def predict_proba(self, X):
+        return self.forest.predict_proba(self.codes(X))
+
+
+def constrained_dice(method, train, model, query, limits):
+    """Return a counterfactual of one row within its limits, as a function of no arguments."""
+    numbers = [name for name in query if name not in model.strings]
+    data = dice_ml.Data(dataframe=train, continuous_features=numbers, outcome_name="label")
+    wrapped = dice_ml.Model(model=model, backend="sklearn", model_type="classifier")
+    explainer = dice_ml.Dice(data, wrapped, method=method)
+    own = int(model.predict(query)[0])
+    two = len(model.classes_) == 2
+    other = model.predict_proba(query)[0].copy()
+    other[list(model.classes_).index(own)] = -1.0
+
+    def search():
+        found = explainer.generate_counterfactuals(
+            query,
+            total_CFs=1,
+            desired_class="opposite" if two else int(model.classes_[other.argmax()]),
+            features_to_vary=[name for name in query if limits[name] is not None],
+            permitted_range={k: v for k, v in limits.items() if v is not None},
+            verbose=False,
+            **({"random_seed": 0} if method == "random" else {}),
+        )
+        table = found.cf_examples_list[0].final_cfs_df
+        return None if table is None or not len(table) else table[list(query)].iloc[0]
+
+    return search
+
+
+def constrained_nice(train, model, query, limits):
+    """Return a counterfactual of NICE among rows without forbidden cells."""
+    X = train.drop(columns="label").reset_index(drop=True)
+    for name in X:
+        allowed = limits[name]
+        if allowed is None:
+            ok = np.zeros(len(X), dtype=bool)
+        elif name in model.strings:
+            ok = X[name].isin(allowed).to_numpy()
+        else:
+            ok = X[name].between(*allowed).to_numpy()
+        X[name] = np.where(ok, X[name], query[name].iloc[0])
+    rows = model.codes(X)
+    n = len(model.strings)
+    explainer = NICE(
+        X_train=rows,
+        predict_fn=model.forest.predict_proba,
+        y_train=model.forest.predict(rows),
+        cat_feat=list(range(n)),
+        num_feat=list(range(n, rows.shape[1])),
+        distance_metric="HEOM",
+        num_normalization="std",
+        optimization="proximity",
+        justified_cf=True,
+    )
+
+    def search():
+        found = np.asarray(explainer.explain(model.codes(query)), dtype=float).ravel()
+        cells = [model.known[name][int(found[k])] for k, name in enumerate(model.strings)]
+        return pd.Series([*cells, *found[n:]], index=[*model.strings, *model.numbers])
+
+    return search
+
+
+def constrained(folder):
+    folder = Path(folder)
+    train, Q = pd.read_csv(folder / "train.csv"), pd.read_csv(folder / "queries.csv")
+    limits = json.loads((folder / "limits.json").read_text())
+    X, y = train.drop(columns="label"), train["label"].to_numpy()
+    model = CodedForest(X, y, [name for name in X if X[name].dtype == object])
+    report = {"predicted": model.predict(Q).tolist()}
+    for method in ("DiCE random", "DiCE genetic", "NICE"):
+        points, seconds = [], []
+        for i in range(len(Q)):
+            given = (train, model, Q[i : i + 1], limits[i])
+            point, started = None, time.process_time()
+            try:
+                if method == "NICE":
+                    search = constrained_nice(*given)
+                else:
+                    search = constrained_dice(method.split()[1], *given)
+                started = time.process_time()
+                point = search()
+            except Exception as error:  # the peer's own failure is a result
+                print(method, "row", i, type(error).__name__, str(error)[:80])
+            seconds.append(time.process_time() - started)
+            if point is not None:
+                point = {
+                    name: str(v) if name in model.strings else float(v) for name, v in point.items()
+                }
+            points.append(point)
+        report[method] = {"points": points, "seconds": seconds}
+    (folder / "peers.json").write_text(json.dumps(report))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    constrained(sys.argv[1]) if sys.argv[2:] == ["constrained"] else main(sys.argv[1])

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from vicinal.inspection import check, drift, label_issues
 from vicinal.inspection.checks import duplicate_rows, leaking_columns
 from vicinal.inspection.checks._check import rare_classes
+from vicinal.inspection.checks._profile import Target
 from vicinal.inspection.checks._targets import label_odds
 from vicinal.uncertainty import ConformalRegressor
 
@@ -25,6 +26,83 @@ def test_odds_by_hand():
     # Two rows, and one more spread over three classes.
     assert_allclose(odds, [(0.4 + 1 / 3) / (1.4 + 1 / 3), (1.2 + 1 / 3) / (1 / 3)])
     assert_array_equal(best, [1, 1])
+
+
+def people_table(n=240):
+    """A table with a row counter, an id, a copy, a leak, mistyped categories and missing values."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    age, city = rng.randint(18, 80, n), rng.choice(["Rome", "Oslo", "Bern"], n).astype(object)
+    y = np.where(age / 40 + (city == "Oslo") > 1.6, "yes", "no")
+    wrong = np.array([3, 50])
+    y[wrong] = np.where(y[wrong] == "yes", "no", "yes")
+    city[5] = "rome "
+    frame = pd.DataFrame({"key": [f"K{i:05d}" for i in range(n)], "at": np.arange(n), "age": age})
+    frame["months"], frame["city"], frame["one"] = 12 * age, city, "x"
+    frame["fee"] = np.where(rng.rand(n) < 0.25, np.nan, rng.rand(n))
+    return frame, y, wrong
+
+
+@pytest.fixture(scope="module")
+def people_check():
+    frame, y, _ = people_table()
+    return check(frame, y, target="paid")
+
+
+def test_columns_have_a_profile(people_check):
+    frame, _, _ = people_table()
+    target, *columns = people_check.profile["rows"]
+    assert (target["name"], target["is_target"]) == ("paid", True)
+    by_name = {column["name"]: column for column in columns}
+    assert list(by_name) == list(frame.columns)
+    assert by_name["fee"]["missing"] == frame["fee"].isna().mean()
+    assert by_name["age"]["relation"] > 0.2 > 0.1 > by_name["fee"]["relation"]
+    assert sum(part["share"] for part in by_name["age"]["bars"][0]["parts"]) == pytest.approx(1)
+    flags = {name: " ".join(column["flags"]) for name, column in by_name.items()}
+    assert "identifier" in flags["key"]
+    assert "counts the rows" in flags["at"]
+    assert flags["months"] == "the same information as 'age'"
+    assert flags["city"] == "unusual categories"
+    assert "one value" in flags["one"]
+    assert flags["age"] == flags["fee"] == ""
+    assert people_check["categories"]["category"].tolist() == ["rome "]
+    pairs = people_check.profile["correlations"]["pairs"]
+    assert {pairs[0]["first"], pairs[0]["second"]} == {"age", "months"}
+    assert_allclose(pairs[0]["value"], 1.0)
+    (missing,) = people_check.profile["missing"]
+    assert missing["name"] == "fee"
+    assert_allclose(np.mean(missing["blocks"]), by_name["fee"]["missing"])
+    for text in ("Columns:", "the same information as 'age'", "relation"):
+        assert text in repr(people_check)
+
+
+def test_findings_have_a_severity(people_check):
+    found = people_check.to_dict()["findings"]
+    assert found["columns"]["severity"] == found["categories"]["severity"] == "medium"
+    assert people_check.severity("imbalance") == "none"
+    X = np.column_stack([np.arange(60.0) % 7, np.arange(60.0) // 7])
+    assert check(X[[*range(60), 0]], np.arange(61) == 60).severity("repeats") == "high"
+
+
+@pytest.mark.parametrize("has_classes", [True, False])
+def test_surprising_targets_come_with_the_values_that_contradict_them(has_classes):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 3))
+    y = 10 * X[:, 1] + rng.normal(size=300)
+    y = np.where(y > 0, "a", "b") if has_classes else y
+    row = int(np.argmax(X[:, 1]))
+    y[row] = "b" if has_classes else -20.0
+    found = check(X, y)["labels"]
+    at = found["row"].tolist().index(row)
+    assert found["deciding values"][at].startswith("x1 = ")
+
+
+def test_a_relation_by_hand():
+    target = Target(np.array([0, 0, 1, 1]), has_classes=True)
+    # One row of the overall mean joins the other rows of a group.
+    assert_allclose(target.group_means(np.array([0, 0, 1, 1]))[0], [0.75, 0.25])
+    assert_allclose(target.explained(np.array([0, 0, 1, 1])), 1 - 0.25)
+    assert target.explained(np.zeros(4, dtype=int)) == 0.0
 
 
 def overlapping(seed, wrong, n=1000):
@@ -306,7 +384,11 @@ def test_a_class_that_may_be_mistyped_is_named():
 
 
 def test_a_table_without_targets_is_checked_for_the_rest():
-    assert list(check(np.arange(20.0).reshape(10, 2)).findings) == ["repeats", "columns"]
+    assert list(check(np.arange(20.0).reshape(10, 2)).findings) == [
+        "repeats",
+        "columns",
+        "categories",
+    ]
 
 
 def test_a_task_is_one_of_two():

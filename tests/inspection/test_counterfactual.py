@@ -286,6 +286,47 @@ def _check_constraints(row, point, options):
     assert isinstance(point["rooms"], int)
 
 
+def test_costs_move_changes_to_other_columns(loans):
+    frame, model = loans
+    row = frame.iloc[[0]]
+    free = explain(model, row, background=frame)["counterfactual"]
+    assert "children" in {line[0] for line in free.rows}
+    section = explain(model, row, background=frame, costs={"children": 50.0})["counterfactual"]
+    assert "children" not in {line[0] for line in section.rows}
+    assert "times the costs of the columns" in section.summary
+    # The length is that of the same changes, each times its cost.
+    cheap = explain(model, row, background=frame, costs=dict.fromkeys(frame, 0.5))["counterfactual"]
+    assert_allclose(
+        cheap.values["counterfactual_distance"], 0.5 * free.values["counterfactual_distance"]
+    )
+
+
+def test_numbers_take_allowed_values(loans):
+    frame, model = loans
+    options = {"fixed": ["income", "age"], "categories": {"children": [0, 4, 2.5]}}
+    changed = []
+    for i in range(8):
+        row = frame.iloc[[i]]
+        section = explain(model, row, background=frame, **options)["counterfactual"]
+        changed += [line[2] for line in section.rows if line[0] == "children"]
+    assert changed
+    assert set(changed) <= {0, 4}  # the column holds integers
+    with pytest.raises(ValueError, match="'job' holds categories"):
+        explain(model, row, background=frame, increase=["job"])
+
+
+def test_a_category_is_not_changed_to_a_missing_value():
+    rng = np.random.RandomState(0)
+    jobs = pd.Series(rng.choice(["cook", "smith", "clerk"], 120)).where(rng.rand(120) > 0.3, None)
+    frame = pd.DataFrame({"job": jobs, "size": rng.normal(size=120)})
+    y = np.where(jobs.isna() | (frame["size"] > 0.5), "yes", "no")
+    encoder = make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough")
+    model = make_pipeline(encoder, DecisionTreeClassifier(random_state=0)).fit(frame, y)
+    row = frame[y == "no"].iloc[[0]]
+    section = explain(model, row, background=frame, target="yes")["counterfactual"]
+    assert [line[0] for line in section.rows] == ["size"]
+
+
 def test_alternatives_change_other_columns():
     model = LogisticRegression().fit(X, NAMES)
     values = explain(model, X[0], background=X, n_counterfactuals=3)["counterfactual"].values
@@ -304,6 +345,8 @@ def test_alternatives_change_other_columns():
         ({"ranges": {"z": (1, 3)}}, r"ranges names \['z'\]"),
         ({"increase": ["z"]}, r"increase names \['z'\]"),
         ({"n_counterfactuals": 0}, "must be at least 1"),
+        ({"costs": {"z": 1.0}}, r"costs names \['z'\]"),
+        ({"costs": {"x0": 0}}, r"costs\['x0'\]=0 must be a positive number"),
         ({"target": "maybe"}, "must be one of the classes"),
     ],
 )

@@ -285,7 +285,7 @@ def search(browser, **given):
     """Return counterfactuals of the first row of the table, as the page computes them."""
     given = {
         "fixed": [], "increase": [], "decrease": [], "ranges": {}, "categories": {},
-        "n_counterfactuals": 1, **given,
+        "costs": {}, "n_counterfactuals": 1, **given,
     }  # fmt: skip
     script = (
         "const [given, done] = arguments;"
@@ -302,6 +302,8 @@ def test_the_page_obeys_the_options_of_counterfactuals(page):
     assert free[0] > row[0]
     _, rows, _ = search(page, fixed=["age"])
     assert all(other[0] == row[0] for other in rows)
+    _, dear, _ = search(page, costs={"age": 1000})
+    assert dear == rows != []
     _, rows, _ = search(page, decrease=["age"])
     assert all(other[0] <= row[0] for other in rows)
     _, rows, _ = search(page, ranges={"age": [None, 45]})

@@ -151,6 +151,34 @@ def test_costs_choose_the_threshold(opened):
     assert last == f"{points[-1]['threshold']:.3f}"
 
 
+def test_the_slider_moves_the_threshold_and_its_scores(opened):
+    """The slider starts at the threshold in use; every position shows the counts of its point."""
+    chooser = opened.find_element(By.CSS_SELECTOR, ".chooser")
+    points, start = opened.execute_script(
+        "return [JSON.parse(arguments[0].dataset.points), Number(arguments[0].dataset.start)]",
+        chooser,
+    )
+    slider, value = (opened.find_element(By.ID, name) for name in ("threshold", "threshold-value"))
+    opened.execute_script(
+        "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))",
+        slider,
+        start,
+    )
+    assert float(slider.get_attribute("value")) == pytest.approx(start, abs=5e-4)
+    seen = set()
+    for key in (None, Keys.ARROW_RIGHT, Keys.HOME, Keys.PAGE_UP, Keys.END):
+        if key is not None:
+            slider.send_keys(key)
+        at = float(slider.get_attribute("value"))
+        point = min(points, key=lambda point, at=at: abs(point["threshold"] - at))
+        assert value.text == f"{point['threshold']:.3f}"
+        scores = opened.find_element(By.ID, "threshold-scores").text
+        for name in ("true_positive", "false_negative", "false_positive"):
+            assert f"{point[name]} {name.replace('_', ' ')}s" in scores
+        seen.add(scores)
+    assert len(seen) > 2
+
+
 @pytest.mark.parametrize("width", [360, 768, 1200])
 def test_page_fits_its_window(opened, width):
     opened.execute_cdp_cmd(

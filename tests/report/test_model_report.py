@@ -83,8 +83,13 @@ def test_uncertainty_is_one_for_equal_probabilities_and_zero_for_certain_ones():
 def test_picture_is_flat_and_in_the_unit_square(n_columns, n_classes, rng):
     Z = rng.normal(size=(80, n_columns))
     y = Z[:, 0] if n_classes is None else rng.randint(n_classes, size=80)
-    plane = flat_picture(Z, y, n_classes is not None)
+    names = [f"column {j}" for j in range(n_columns)]
+    plane, axes = flat_picture(Z, y, n_classes is not None, names)
     assert plane.shape == (80, 2)
+    if n_classes is None:
+        assert axes[0] == "direction of the target: mostly column 0"
+    if n_columns == 1 and n_classes != 4:
+        assert axes[1] == "no second direction"
     assert plane.min() >= 0
     assert plane.max() <= 1
 

@@ -44,6 +44,8 @@ def test_contributions_agree_everywhere(tmp_path, capsys):
         section = reply["sections"]["columns"]
         parts = {row["column"]: row["contribution"] for row in section["table"]}
         assert parts == pytest.approx(wanted, abs=1e-9)
+        for key, section in reply["sections"].items():
+            assert section["summary"] == found[key].summary
     for html in (page.read_text(), http["html"]):
         steps = re.findall(r'<td class="name">(\w+) = .*?data-value="([^"]+)"', html)
         assert {name: float(part) for name, part in steps} == pytest.approx(wanted, abs=1e-9)
@@ -59,7 +61,12 @@ def test_options_of_counterfactuals_are_those_of_explain():
         reply = client.post("/explain", json={"rows": X[:1].tolist(), "counterfactual": options})
         return reply.status_code, reply.json()
 
-    options = {"fixed": ["x0"], "n_counterfactuals": 2, "ranges": {"x1": [-3, None]}}
+    options = {
+        "fixed": ["x0"],
+        "n_counterfactuals": 2,
+        "ranges": {"x1": [-3, None]},
+        "costs": {"x1": 9},
+    }
     found = explain(classes, X[:1], background=X, **options)["counterfactual"].values
     status, reply = ask(**options)
     assert status == 200

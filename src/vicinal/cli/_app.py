@@ -459,6 +459,12 @@ def explain_row(
         list[str] | None,
         typer.Option(help="Categories of a changed column, job=cook,smith; repeatable."),
     ] = None,
+    costs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--change-cost", help="Factor of the changes of a column, income=3; repeatable."
+        ),
+    ] = None,
     number: Annotated[
         int, typer.Option("--counterfactuals", min=1, help="How many counterfactuals.")
     ] = 1,
@@ -494,6 +500,7 @@ def explain_row(
             "decrease": decrease or [],
             "ranges": limits or [],
             "categories": allow or [],
+            "costs": costs or [],
             "n_counterfactuals": number,
         },
         quick=quick,

@@ -32,7 +32,7 @@ from vicinal.cli._read_table import (
     without_formulas,
     write_table,
 )
-from vicinal.cli._show import InputError, log, quoted
+from vicinal.cli._show import InputError, log, quoted, working
 from vicinal.cli._threshold import Threshold
 from vicinal.table import TableEncoder
 
@@ -77,7 +77,7 @@ def predict(
         check_folder(out, "--out")
     columns: dict[str, Any] = {name: frame[name] for name in kept}
     _report_unseen(fitted, X, strict)
-    with unreported():
+    with unreported(), working(f"predicting {frame.height:,} rows"):
         columns |= _predicted(
             fitted, X, threshold, proba=proba, abstain=abstain, cost_matrix=cost_matrix
         )
@@ -259,7 +259,7 @@ def explain(
     if quick and is_searched:
         raise InputError(
             "--quick skips the counterfactual, which --to, --fixed, --increase, --decrease, "
-            "--range, --allow and --counterfactuals are about; leave out --quick"
+            "--range, --allow, --change-cost and --counterfactuals are about; leave out --quick"
         )
     fitted = load_model(model)
     frame = read_table(table, delimiter)
@@ -281,9 +281,11 @@ def explain(
     fitted = _decided(fitted, model)
     options["target_name"] = read_info(model).metadata.get("target")
     if quick or not len(others):
-        found = explain_row(fitted, rows[row], target_name=options["target_name"])
+        options = {"target_name": options["target_name"]}
     else:
-        found = explain_row(fitted, rows[row], background=others, **options)
+        options["background"] = others
+    with working(f"explaining row {row}"):
+        found = explain_row(fitted, rows[row], **options)
     print(_as_json(found) if as_json else found.text(), flush=True)
     if out is not None:
         if out.suffix == ".html":
@@ -300,6 +302,7 @@ _CHANGE_OPTIONS = {
     "decrease": "--decrease",
     "ranges": "--range",
     "categories": "--allow",
+    "costs": "--change-cost",
 }
 
 
@@ -308,6 +311,7 @@ def _change_options(change: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any
     found = dict(change)
     found["ranges"] = dict(_range(text) for text in change["ranges"])
     found["categories"] = dict(_allowed(text, rows) for text in change["categories"])
+    found["costs"] = dict(_cost(text) for text in change["costs"])
     for key, option in _CHANGE_OPTIONS.items():
         unknown = [name for name in found[key] if name not in rows.columns]
         if unknown:
@@ -325,6 +329,17 @@ def _range(text: str) -> tuple[str, tuple[float | None, float | None]]:
         return name, (float(low) if low else None, float(high) if high else None)
     except ValueError:
         raise InputError(f"--range {text!r} must read column=low:high, such as age=20:40") from None
+
+
+def _cost(text: str) -> tuple[str, float]:
+    """Read the cost of a column such as income=3."""
+    name, _, factor = text.rpartition("=")
+    try:
+        return name, float(factor)
+    except ValueError:
+        raise InputError(
+            f"--change-cost {text!r} must read column=factor, such as income=3"
+        ) from None
 
 
 def _allowed(text: str, rows: pl.DataFrame) -> tuple[str, list[Any]]:
@@ -412,6 +427,7 @@ def report(
         n_explained=rows,
         notes=notes,
         random_state=seed,
+        verbose=1,
     )
     log(f"report: {page.write_html(out)}")
 
@@ -484,7 +500,9 @@ def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> No
     try:
         title = f"{model.stem} on {table.name}"
         page = ExplorerReport(fitted, rows, y, title=title, target=target)
-        log(f"explorer: {page.write_html(out)}")
+        with working("computing the page"):
+            path = page.write_html(out)
+        log(f"explorer: {path}")
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from None
 
@@ -530,7 +548,10 @@ def check(
                 f"--against {str(against)!r} lacks {quoted(missing)}; leave out with --drop what "
                 "new rows do not have"
             )
-    found = check_rows(frame, y, against=new, task=task, random_state=seed)
+    with working("checking the table"):
+        found = check_rows(
+            frame, y, against=new, task=task, target=target or "target", random_state=seed
+        )
     for note in notes:
         log(f"  note: {note}")
     print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else found)

@@ -1,10 +1,15 @@
 """What the command prints: errors, notes, and leaderboards by rich."""
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +30,41 @@ def log(text: str) -> None:
     """Print a line to standard error, which keeps the result free for pipes; skip empty ones."""
     if text:
         print(text, file=sys.stderr, flush=True)
+
+
+# Seconds before the first line about work that takes long, and between further ones.
+_PAUSE, _PAUSES = 2.0, (8.0, 20.0, 30.0)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show work of more than two seconds: a clock on a terminal, log lines without one."""
+    done, started = threading.Event(), _clock.now()
+
+    def show() -> None:
+        if done.wait(_PAUSE):
+            return
+        console, quiet = Console(stderr=True), {"redirect_stdout": False, "redirect_stderr": False}
+        if console.is_terminal:
+            columns = SpinnerColumn(), TextColumn(text), TimeElapsedColumn()
+            with Bar(*columns, console=console, transient=True, **quiet) as bar:
+                bar.add_task("", total=None)
+                done.wait()
+            return
+        k = 0
+        while True:
+            log(f"  {_clock.now() - started:.0f} s: {text}")
+            if done.wait(_PAUSES[min(k, len(_PAUSES) - 1)]):
+                return
+            k += 1
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 class LiveBoard:

@@ -26,7 +26,7 @@ from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._check_table import CheckedTable, Source, warn
 from vicinal.cli._models import COMPILED_FROM, compiling_steps, one_model, pick
 from vicinal.cli._read_table import check_folder
-from vicinal.cli._show import InputError, LiveBoard, log, print_leaderboard, quoted
+from vicinal.cli._show import InputError, LiveBoard, log, print_leaderboard, quoted, working
 from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
 
 _MOST_JOBS = 4
@@ -243,6 +243,7 @@ def _detail(board, models, checked, seed, end, positive, threshold):
         time_budget=max(1.0, _EXPLAIN_SHARE * (end - _clock.now())),
         notes=notes,
         random_state=seed,
+        verbose=1,
     )
 
 
@@ -340,12 +341,14 @@ def fit(
 
 
 def fit_model(name, estimator, checked) -> Any:
-    """Fit a model on the whole table, with its encoder; a terminal shows progress."""
+    """Fit a model on the whole table, with its encoder, and show progress."""
     shows = isinstance(estimator, AutoClassifier | AutoRegressor) and not estimator.verbose
     try:
         if shows and sys.stderr.isatty():
             estimator.set_params(verbose=1)
-        return checked.fit(estimator)
+            return checked.fit(estimator)
+        with working(f"fitting {name}"):
+            return checked.fit(estimator)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
     finally:

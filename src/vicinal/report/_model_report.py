@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from vicinal._base import _clock
+from vicinal._base import Progress, _clock
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import plain
 from vicinal._base._held_out import OutOfFold
@@ -17,6 +17,7 @@ from vicinal._base._tables import sampled_rows
 from vicinal._base._unseen import unreported
 from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
 from vicinal.inspection import check, explain
+from vicinal.inspection.checks._profile import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
 from vicinal.report._held_out import (
     HeldOutPredictions,
@@ -39,7 +40,7 @@ from vicinal.report._quality import (
     thresholds,
     wilson,
 )
-from vicinal.report._table import EncodedTable, flat_picture, profile, regions, segments
+from vicinal.report._table import flat_picture, regions, segments
 from vicinal.report.results import (
     CheckReport,
     ExplanationReport,
@@ -95,6 +96,8 @@ class ModelReport(Page):
         Remarks, shown below the heading.
     random_state : int, RandomState instance or None, default=0
         Seed of the rows in the plots.
+    verbose : int, default=0
+        Whether to show progress.
 
     See Also
     --------
@@ -128,6 +131,7 @@ class ModelReport(Page):
         time_budget: float = 60.0,
         notes: Any = (),
         random_state: Any = 0,
+        verbose: int = 0,
     ) -> None:
         self.model, self.X, self.title, self.target = model, X, title, target
         self.y = None if y is None else np.asarray(y)
@@ -138,9 +142,8 @@ class ModelReport(Page):
             seen,
         )
         self.n_explained, self.time_budget = n_explained, time_budget
-        self.notes, self.random_state = notes, random_state
+        self.notes, self.random_state, self.verbose = notes, random_state, verbose
 
-    @unreported()
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the page as plain values.
 
@@ -149,8 +152,14 @@ class ModelReport(Page):
         dict
             One entry per part of the page; empty parts are ``None`` or absent.
         """
+        n_steps = 4 + min(self.n_explained, num_samples(self.X))
+        with unreported(), Progress(n_steps, "report", verbose=self.verbose) as progress:
+            return self._content(progress)
+
+    def _content(self, progress: Progress) -> dict[str, Any]:
         end = _clock.now() + self.time_budget
         held_out = held_out_predictions(self.model, self.X, self.out_of_fold, self.unseen)
+        progress.advance(note="predictions")
         predictions = held_out.predictions
         known = None if self.y is None else self.y[predictions.rows]
         if known is not None and predictions.classes is not None:
@@ -171,8 +180,10 @@ class ModelReport(Page):
             content |= self._scores(predictions, known)
             if not sparse.issparse(self.X):
                 content |= self._columns(held_out, known)
+                progress.advance(note="importance of columns")
                 content["findings"] = self._findings(predictions) if _clock.now() < end else []
-        explanations = self._explanations(self._chosen(held_out, known), end)
+        progress.advance(3 - progress.done, note="findings")
+        explanations = self._explanations(self._chosen(held_out, known), end, progress)
         explained = {part["row"] for part in explanations}
         content |= {
             "explanations": explanations,
@@ -180,6 +191,7 @@ class ModelReport(Page):
             **self._overview(predictions, known, explained),
         }
         content["summary"] = self._summary(content, predictions, known)
+        progress.advance(progress.total - progress.done, note="overview")
         return content
 
     def _summary(
@@ -299,7 +311,9 @@ class ModelReport(Page):
             parts.append(part | {"is_explained": row in explained})
         return parts
 
-    def _explanations(self, rows: np.ndarray, end: float) -> list[dict[str, Any]]:
+    def _explanations(
+        self, rows: np.ndarray, end: float, progress: Progress
+    ) -> list[dict[str, Any]]:
         """Explain the rows, with comparisons to background rows as far as time allows."""
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
         background = rows_of(self.X, others) if len(others) > 1 else None
@@ -314,6 +328,7 @@ class ModelReport(Page):
                 cost = max(cost, _clock.now() - started)
             elif at and started < end:
                 parts.append(self._explanation(row, None))
+            progress.advance(note=f"row {row}")
         return parts
 
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
@@ -350,7 +365,7 @@ class ModelReport(Page):
         uncertainty = row_uncertainty(predictions, known)[at]
         shown = predictions.prediction[at] if y is None else y
         content["map"] = self._map(
-            encoded.Z, shown, rows, uncertainty, predictions.classes, explained
+            encoded, shown, rows, uncertainty, predictions.classes, explained
         )
         steps, last = split_steps(self.model)
         if hasattr(last, "n_regions_"):
@@ -358,11 +373,11 @@ class ModelReport(Page):
             content["regions"] = regions(last, table, y, names)
         return content
 
-    def _map(self, Z, y, rows, uncertainty, classes, explained) -> dict[str, Any] | None:
-        if len(np.unique(y)) < 2 or len(rows) < 10 or not Z.shape[1]:
+    def _map(self, encoded, y, rows, uncertainty, classes, explained) -> dict[str, Any] | None:
+        if len(np.unique(y)) < 2 or len(rows) < 10 or not encoded.Z.shape[1]:
             return None
         by_class = classes is not None
-        plane = flat_picture(Z, y, by_class)
+        plane, axes = flat_picture(encoded.Z, y, by_class, encoded.names)
         if by_class:
             size, meaning = uncertainty, "the more uncertain its prediction is"
             codes = np.searchsorted(classes, y)
@@ -384,7 +399,8 @@ class ModelReport(Page):
         ]
         # Uncertain rows come last, on top; explained ones above all.
         points.sort(key=lambda point: (point["is_explained"], point["uncertainty"]))
-        return {"points": points, "meaning": meaning, "by_class": by_class, "n_rows": len(points)}
+        content = {"points": points, "meaning": meaning, "by_class": by_class, "axes": axes}
+        return content | {"n_rows": len(points)}
 
     def _rng(self) -> np.random.RandomState:
         return check_random_state(self.random_state)

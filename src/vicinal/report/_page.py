@@ -13,6 +13,7 @@ import numpy as np
 import vicinal
 from vicinal._base import import_optional, write_whole
 from vicinal._base._explanation import show
+from vicinal.inspection.checks._findings import shortened
 from vicinal.inspection.colors import N_COLORS, class_color, color_index
 
 
@@ -75,6 +76,7 @@ def render(content: dict[str, Any], template: str) -> str:
         "percent": percent,
         "seconds": seconds,
         "color": color_index,
+        "short": shortened,
     }
     environment.globals |= {
         "share_axis": share_axis,

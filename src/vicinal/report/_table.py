@@ -1,6 +1,5 @@
-"""The table of a report: its columns, a map of its rows, and error by segment."""
+"""The table of a report: a map of its rows, and error by segment."""
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal._base import is_frame
-from vicinal._base._tables import column_names, column_values
+from vicinal._base._tables import column_values
+from vicinal.inspection.checks._findings import shortened
+from vicinal.inspection.checks._profile import EncodedTable
 from vicinal.report._quality import wilson
 from vicinal.table import TableEncoder
 
@@ -52,108 +53,7 @@ def with_column(X: Any, j: int, source: Any, index: np.ndarray) -> Any:
     return changed
 
 
-class EncodedTable:
-    """An encoded table with names of its columns.
-
-    Parameters
-    ----------
-    X : data frame or ndarray
-        The table.
-    """
-
-    def __init__(self, X: Any) -> None:
-        self.encoder = TableEncoder().fit(X)
-        self.kinds = list(self.encoder.kinds_.values())
-        self.Z = np.asarray(self.encoder.transform(X), dtype=float)
-        self.names = [str(name) for name in self.encoder.get_feature_names_out()]
-        sources = [str(source) for source in self.encoder.sources_]
-        texts = {name for name, kind in self.encoder.kinds_.items() if kind == "text"}
-        self.is_nameable = np.array([source not in texts for source in sources], dtype=bool)
-        self.sources = sources
-
-    def numbers(self, name: str) -> np.ndarray:
-        """Return a numerical column as the encoder parsed it."""
-        return self.Z[:, self.sources.index(name)]
-
-
-_MOST_COLUMNS = 60
-_N_BARS = 12
-_SHOWN_CATEGORIES = 6
-
-
-def profile(X: Any, encoded: EncodedTable, y: np.ndarray | None, target: str) -> dict[str, Any]:
-    """Return for every column its type, missing values, distinct values and distribution."""
-    names = column_names(X)
-    kinds = encoded.kinds
-    rows = [
-        _column(name, kinds[j], column_values(X, j), encoded)
-        for j, name in enumerate(names[:_MOST_COLUMNS])
-    ]
-    if y is not None:
-        is_number = y.dtype.kind == "f"
-        kind = "number" if is_number else "category"
-        rows.insert(0, {**_column(target, kind, y.tolist(), None), "is_target": True})
-    return {
-        "rows": rows,
-        "n_rows": len(encoded.Z),
-        "n_more": max(0, len(names) - _MOST_COLUMNS),
-        "n_missing": sum(row["n_missing"] for row in rows),
-    }
-
-
-def _column(name: str, kind: str, values: list[Any], encoded: Any) -> dict[str, Any]:
-    known = [value for value in values if value is not None]
-    row = {
-        "name": name,
-        "kind": "not used" if kind == "drop" else kind,
-        "is_target": False,
-        "n_missing": len(values) - len(known),
-        "missing": (len(values) - len(known)) / max(1, len(values)),
-        "n_distinct": len(set(map(str, known))),
-        "summary": "",
-        "bars": [],
-    }
-    if kind == "number" and known:
-        is_text = any(isinstance(value, str) for value in known)
-        read = encoded is not None and is_text
-        return row | _numbers(encoded.numbers(name) if read else np.array(known, dtype=float))
-    if kind == "category":
-        return row | _category_bars(known)
-    if kind == "date" and known:
-        return row | {"summary": f"{min(map(str, known))} to {max(map(str, known))}"}
-    return row
-
-
-def _numbers(numbers: np.ndarray) -> dict[str, Any]:
-    numbers = numbers[np.isfinite(numbers)]
-    if not len(numbers):
-        return {}
-    low, middle, high = np.quantile(numbers, [0.0, 0.5, 1.0])
-    counts, edges = np.histogram(numbers, bins=_N_BARS)
-    most = counts.max()
-    bars = [
-        {"height": float(count / most), "text": f"{edges[k]:.4g} to {edges[k + 1]:.4g}: {count}"}
-        for k, count in enumerate(counts.tolist())
-    ]
-    return {"summary": f"{low:.4g} to {high:.4g}, median {middle:.4g}", "bars": bars}
-
-
-def _category_bars(known: list[Any]) -> dict[str, Any]:
-    counts = Counter(map(str, known)).most_common()
-    shown = counts[:_SHOWN_CATEGORIES]
-    most = shown[0][1] if shown else 1
-    bars = [{"height": count / most, "text": f"{category}: {count}"} for category, count in shown]
-    names = [
-        f"{_short(category)} {100 * count / len(known):.0f} %" for category, count in shown[:3]
-    ]
-    more = f", {len(counts) - 3} more" if len(counts) > 3 else ""
-    return {"summary": ", ".join(names) + more, "bars": bars}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 24 else text[:23] + "…"
-
-
+_NAMED = 2
 _DEPTH = 3
 _LEAST_ROWS = 80
 _NORMAL = 1.96
@@ -233,12 +133,14 @@ def _condition(name: str, low: float, high: float) -> str:
     return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} ≤ {high:.4g}"
 
 
-def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.ndarray:
-    """Return two coordinates per row in the unit square, a projection related to the target.
+def flat_picture(
+    Z: np.ndarray, y: np.ndarray, is_classification: bool, names: list[str]
+) -> tuple[np.ndarray, list[str]]:
+    """Return two coordinates per row in the unit square, related to the target, and their names.
 
     For three or more classes they are discriminant axes. For two classes and regression the first
     axis is the discriminant or the covariance with the target, the second the first principal
-    component orthogonal to it.
+    component orthogonal to it. An axis is named after the columns that correlate most with it.
     """
     Z = StandardScaler().fit_transform(Z)
     if is_classification:
@@ -246,13 +148,23 @@ def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.nd
         axes = lda.scalings_[:, : min(2, len(lda.classes_) - 1, Z.shape[1])]
     else:
         axes = (Z.T @ (y - y.mean()))[:, None]
+    titles = ["first discriminant direction", "second discriminant direction"]
     if axes.shape[1] < 2:
+        titles = [f"direction of the {'classes' if is_classification else 'target'}"]
+        titles.append("principal direction")
         axis = axes / (np.linalg.norm(axes) or 1.0)
         across = Z - (Z @ axis) @ axis.T
         axes = np.column_stack([axis, np.linalg.eigh(across.T @ across)[1][:, -1]])
     plane = Z @ axes
+    labels = []
+    for title, shift in zip(titles, (Z.T @ plane).T, strict=True):
+        top = np.argsort(-np.abs(shift), kind="stable")[:_NAMED]
+        top = top[np.abs(shift[top]) >= 0.5 * np.abs(shift[top[0]])]
+        parts = [f"{'−' if shift[j] < 0 else ''}{shortened(names[j])}" for j in top]
+        is_flat = np.abs(shift).max() < 1e-9 * len(Z)
+        labels.append("no second direction" if is_flat else f"{title}: mostly {', '.join(parts)}")
     low, high = np.percentile(plane, [0.3, 99.7], axis=0)
-    return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0), labels
 
 
 def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | None:

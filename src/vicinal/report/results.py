@@ -173,6 +173,7 @@ _TITLES = {
     "repeats": "Duplicate rows",
     "leaks": "Columns that leak the target",
     "columns": "Uninformative columns",
+    "categories": "Unusual categories",
     "imbalance": "Balance of the target",
     "drift": "Drift of new rows",
     "overlap": "Rows in both tables",
@@ -186,6 +187,8 @@ def finding_parts(check: Any, most_lines: int) -> list[dict[str, Any]]:
             "key": key,
             "title": _TITLES.get(key, key),
             "found": part["found"],
+            "severity": part["severity"],
+            "count": len(part["table"]),
             "summary": part["summary"].rstrip(":"),
             "lines": part["table"][:most_lines],
             "n_more": max(0, len(part["table"]) - most_lines),
@@ -195,6 +198,7 @@ def finding_parts(check: Any, most_lines: int) -> list[dict[str, Any]]:
 
 
 _SHOWN_LINES = 100
+_SEVERITIES = ("high", "medium", "none")
 
 
 class CheckReport(Page):
@@ -221,8 +225,8 @@ class CheckReport(Page):
         Returns
         -------
         dict
-            ``title``, ``notes``, size of the table, and ``parts``: what was found, first those
-            that found something.
+            ``title``, ``notes``, size of the table, ``parts``: what was found, the most serious
+            first, and ``profile``: the columns.
         """
         parts = finding_parts(self.check, _SHOWN_LINES)
         return {
@@ -230,5 +234,6 @@ class CheckReport(Page):
             "notes": self.notes,
             "n_rows": self.check.n_rows,
             "n_columns": self.check.n_columns,
-            "parts": sorted(parts, key=lambda part: not part["found"]),
+            "parts": sorted(parts, key=lambda part: _SEVERITIES.index(part["severity"])),
+            "profile": self.check.profile,
         }

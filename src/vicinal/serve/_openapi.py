@@ -116,6 +116,7 @@ def _schemas(served: ServedModel) -> dict[str, Any]:
         **dict.fromkeys(("fixed", "increase", "decrease"), some),
         "ranges": {"type": "object", "additionalProperties": _list({"type": ["number", "null"]})},
         "categories": {"type": "object", "additionalProperties": _list({})},
+        "costs": {"type": "object", "additionalProperties": {"type": "number"}},
         "n_counterfactuals": {"type": "integer", "minimum": 1, "maximum": 10},
     }
     rows = {"rows": _list(_ref("Row")) | {"minItems": 1, "maxItems": served.limits.max_rows}}

@@ -34,6 +34,7 @@ OPTIONS: dict[str, Any] = {
     "decrease": list,
     "ranges": dict,
     "categories": dict,
+    "costs": dict,
     "n_counterfactuals": int,
 }
 _MOST_COUNTERFACTUALS = 10

@@ -1,5 +1,7 @@
 """Check a table before a model is fitted to it."""
 
+from collections import Counter
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +13,14 @@ from vicinal._base import check_is_table, check_labels, is_frame, narrowed
 from vicinal._base._tables import column_names, is_missing
 from vicinal._conformal import HeldOutRows
 from vicinal.inspection.checks._findings import Findings, TableCheck, table_of
+from vicinal.inspection.checks._profile import (
+    Column,
+    EncodedTable,
+    Target,
+    columns_of,
+    deciding_values,
+    described,
+)
 from vicinal.inspection.checks._rows import (
     column_arrays,
     column_codes,
@@ -37,20 +47,30 @@ _NEARLY_ALL, _MOST = 0.99, 0.5
 _REPORTED = ("left", "kept", "-9")
 # A class is rare with fewer rows than this share of the largest, or than folds.
 _RARE_CLASS, _FEWEST = 0.1, 5
+# A category with this count is usual; columns of more categories are not judged by single rows;
+# a category is compared with those that are so many times more frequent.
+_USUAL, _MOST_USUAL, _RARER = 10, 20, 3
 # Names of classes with this share of their letters in common may be one name, mistyped.
 _ALIKE = 0.85
 
 
 def check(
-    X: Any, y: Any = None, *, against: Any = None, held_out: Any = None, task=None, random_state=0
+    X: Any,
+    y: Any = None,
+    *,
+    against: Any = None,
+    held_out: Any = None,
+    task=None,
+    target: str = "target",
+    random_state=0,
 ) -> TableCheck:
     """Check a table for problems that mislead a model or its evaluation.
 
     Finds labels that similar rows contradict, duplicate rows, columns that leak the target or are
-    uninformative, and rare classes; with new rows also drift and rows that are in both tables.
-    Targets of the 1 % of rows that are farthest from all others are not judged. Columns that number
-    or name the rows are reported; duplicates, drift and overlap are computed without them. Ten
-    thousand rows take seconds.
+    uninformative, categories that may be mistyped, and rare classes; with new rows also drift and
+    rows that are in both tables. Targets of the 1 % of rows that are farthest from all others are
+    not judged. Columns that number or name the rows are reported; duplicates, drift and overlap are
+    computed without them. Ten thousand rows take seconds.
 
     Parameters
     ----------
@@ -65,6 +85,8 @@ def check(
         leave-one-out predictions of a local model.
     task : {"classification", "regression"}, default=None
         Type of the target; ``None`` treats strings, and integers of few values, as classes.
+    target : str, default="target"
+        Name of the target.
     random_state : int, RandomState instance or None, default=0
         Seed of rows and folds.
 
@@ -72,9 +94,10 @@ def check(
     -------
     TableCheck
         ``found`` lists the checks that found something. ``result["labels"]`` is one check:
-        ``labels``, ``repeats``, ``leaks``, ``columns``, ``imbalance``, ``drift`` or ``overlap``,
-        each with a ``summary`` and a table. ``to_frame()`` and ``to_dict()`` hold all findings;
-        :func:`vicinal.report.write_html` writes them as a page.
+        ``labels``, ``repeats``, ``leaks``, ``columns``, ``categories``, ``imbalance``, ``drift`` or
+        ``overlap``, each with a ``summary`` and a table. ``profile`` describes the columns: type,
+        missing values, distribution, relation to the target, correlations. ``to_frame()`` and
+        ``to_dict()`` hold all findings; :func:`vicinal.report.write_html` writes them as a page.
 
     See Also
     --------
@@ -99,13 +122,12 @@ def check(
     """
     X, against = _table(X), _table(against)
     findings: dict[str, Findings] = {}
-    encoder = TableEncoder()
     # Without statistics of the target: they are made of the very labels that are judged.
-    Z = encoder.fit_transform(X)
-    rows = _without_identifiers(X, encoder)
+    encoded = EncodedTable(X)
+    Z, encoder = encoded.Z, encoded.encoder
+    rows, has_classes = _without_identifiers(X, encoder), False
     if y is None:
         findings["repeats"] = duplicate_rows(rows)
-        findings["columns"] = column_issues(X, encoder)
     else:
         check_consistent_length(X, y)
         y = _one_target(y)
@@ -113,13 +135,18 @@ def check(
         findings["labels"] = _labels(Z, y, has_classes, held_out)
         findings["repeats"] = duplicate_rows(rows, y)
         findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
-        findings["columns"] = column_issues(X, encoder)
         findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
+    columns = columns_of(X, encoded, y, target, has_classes)
+    findings["columns"] = column_issues(X, encoder)
+    findings["categories"] = unusual_categories(columns)
+    if y is not None and "row" in findings["labels"].table:
+        findings["labels"] = _with_deciding_values(findings["labels"], columns, y, has_classes)
     if against is not None:
         against = _without_identifiers(against, encoder)
         findings["drift"] = drift(rows, against, level=_LEVEL, random_state=random_state)
         findings["overlap"] = overlap(rows, against)
-    return TableCheck(findings, *X.shape)
+    _add_flags(columns, findings)
+    return TableCheck(findings, *X.shape, described(columns, X.shape[1]))
 
 
 def _table(X: Any) -> Any:
@@ -172,13 +199,14 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> F
 
 
 def column_issues(X: Any, encoder: TableEncoder) -> Findings:
-    """Find columns of one value, of nearly one, without most values, row counters, identifiers.
+    """Find columns of one value, of nearly one, without most values, copies, row counters, ids.
 
     ``encoder`` is fitted to the table.
     """
-    rows = []
+    rows, seen = [], {}
     for name, values in zip(column_names(X), column_arrays(X), strict=True):
         codes = column_codes(values)
+        copied = seen.setdefault(_fingerprint(codes), name)
         is_common = codes == np.bincount(codes).argmax()
         share = float(np.mean(is_common))
         missing = float(np.mean([is_missing(value) for value in values]))
@@ -189,6 +217,8 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
             rows.append((name, "most values missing", missing))
         elif share >= _NEARLY_ALL:
             rows.append((name, f"{values[is_common.argmax()]!s} in nearly all rows", share))
+        elif copied != name:
+            rows.append((name, f"the same information as {copied!r}", 1.0))
     n = len(rows)
     disguised = any(row[1].startswith("-9") for row in rows)
     summary = (
@@ -198,6 +228,71 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         else f"All {X.shape[1]} columns vary, and none numbers or names the rows."
     )
     return Findings(summary, table_of(rows, {"column": object, "issue": object, "share": float}))
+
+
+def _fingerprint(codes: np.ndarray) -> bytes:
+    """Return what equal columns share; those of few values also if their values are renamed."""
+    n_values = codes.max() + 1
+    if 2 * n_values <= len(codes):
+        first = np.unique(codes, return_index=True)[1]
+        codes = np.argsort(np.argsort(first))[codes]
+    return codes.tobytes()
+
+
+def unusual_categories(columns: list[Column]) -> Findings:
+    """Find categories that are spelled nearly like others, and single ones among frequent ones."""
+    rows = []
+    for column in columns:
+        if column.shown["kind"] != "category" or column.shown["is_target"]:
+            continue
+        counts = Counter(str(value) for value in column.values if value is not None)
+        usual = [name for name, n in counts.items() if n >= _USUAL]
+        few = len(counts) <= _MOST_USUAL and len(usual) > len(counts) / 2
+        for name, n in counts.items():
+            more = [other for other in counts if counts[other] > _RARER * n]
+            alike = _alike(name, np.array(more)) if more else ""
+            if alike:
+                rows.append((column.shown["name"], name, n, f"spelled like {alike!r}"))
+            elif n == 1 and few:
+                rows.append((column.shown["name"], name, n, "a single row"))
+    kinds = {"column": object, "category": object, "count": np.int64, "issue": object}
+    rows.sort(key=lambda row: row[3] == "a single row")
+    n = len(rows)
+    summary = (
+        f"{n} categor{'ies are' if n > 1 else 'y is'} unusual: they may be mistyped, and a model "
+        "learns little about them:"
+        if rows
+        else "No category is spelled like another one or occurs once among frequent ones."
+    )
+    return Findings(summary, table_of(rows, kinds))
+
+
+def _with_deciding_values(
+    found: Findings, columns: list[Column], y: np.ndarray, has_classes: bool
+) -> Findings:
+    """Add to suspicious rows the values that contradict their targets most."""
+    rows = found["row"].astype(np.int64)
+    if has_classes:
+        toward = np.searchsorted(np.unique(y), found["suggested"])
+    else:
+        toward = np.sign(found["expected"] - found["given"].astype(float))
+    known = Target(y if has_classes else y.astype(float), has_classes)
+    texts = deciding_values(columns, known, rows, toward)
+    return replace(found, table=found.table | {"deciding values": np.array(texts, dtype=object)})
+
+
+def _add_flags(columns: list[Column], findings: dict[str, Findings]) -> None:
+    """Note at each column of the profile what was found about it."""
+    flags: dict[str, list[str]] = {}
+    for key, text in (("columns", "issue"), ("leaks", "leaks the target"), ("categories", "")):
+        part = findings.get(key)
+        for k, name in enumerate(part["column"] if part is not None and len(part) else []):
+            own = flags.setdefault(str(name), [])
+            flag = str(part[text][k]) if text == "issue" else text or "unusual categories"
+            own += [] if flag in own else [flag]
+    for column in columns:
+        if not column.shown["is_target"]:
+            column.shown["flags"] = flags.get(column.shown["name"], [])
 
 
 def rare_classes(labels: np.ndarray) -> Findings:

@@ -10,7 +10,9 @@ import numpy as np
 from vicinal._base import import_optional
 from vicinal._base._explanation import plain, show
 
-_SHOWN = 10
+_SHOWN, _SHOWN_COLUMNS, _LONGEST = 10, 30, 24
+# Findings that make a model or its scores misleading.
+_SERIOUS = ("labels", "leaks", "drift", "overlap")
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,12 @@ def _cells(table: Mapping[str, Any], limit: int) -> list[list[str]]:
     return [[show(value) for value in row] for row in zip(*columns, strict=True)]
 
 
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """Return a long name with an ellipsis inside: names often differ at their ends."""
+    end = (longest - 1) // 3
+    return text if len(text) <= longest else f"{text[: longest - 1 - end]}…{text[-end:]}"
+
+
 @dataclass(frozen=True)
 class TableCheck:
     """Findings about a table, by name.
@@ -103,15 +111,38 @@ class TableCheck:
     Attributes
     ----------
     findings : dict of str to Findings
-        ``labels``, ``repeats``, ``leaks``, ``columns``, ``imbalance`` and, where other rows were
-        given, ``drift`` and ``overlap``.
+        ``labels``, ``repeats``, ``leaks``, ``imbalance``, ``columns``, ``categories`` and, where
+        other rows were given, ``drift`` and ``overlap``.
     n_rows, n_columns : int
         Size of the table.
+    profile : dict
+        ``rows`` describes the columns (``name``, ``kind``, ``missing``, ``n_distinct``,
+        ``summary``, ``relation`` to the target, ``flags``), ``correlations`` their strongest pairs,
+        ``missing`` where values are missing.
     """
 
     findings: dict[str, Findings]
     n_rows: int
     n_columns: int
+    profile: dict[str, Any]
+
+    def severity(self, name: str) -> str:
+        """Return how serious a finding is.
+
+        Parameters
+        ----------
+        name : str
+            Name of the finding.
+
+        Returns
+        -------
+        {"none", "medium", "high"}
+            High for findings that make scores misleading.
+        """
+        part = self.findings[name]
+        if not part:
+            return "none"
+        return "high" if name in _SERIOUS or part.values.get("n_conflicts") else "medium"
 
     @property
     def found(self) -> list[str]:
@@ -147,16 +178,18 @@ class TableCheck:
         Returns
         -------
         dict
-            ``n_rows``, ``n_columns``, ``found`` and for each finding ``summary``, ``values`` and
-            ``table`` (one dictionary per line).
+            ``n_rows``, ``n_columns``, ``found``, ``profile`` and for each finding ``severity``,
+            ``summary``, ``values`` and ``table`` (one dictionary per line).
         """
         return {
             "n_rows": self.n_rows,
             "n_columns": self.n_columns,
             "found": self.found,
+            "profile": plain(self.profile),
             "findings": {
                 name: {
                     "found": bool(part),
+                    "severity": self.severity(name),
                     "summary": part.summary,
                     "values": plain(part.values),
                     "table": [plain(dict(line)) for line in part.lines()],
@@ -171,7 +204,22 @@ class TableCheck:
         clear = [name for name in self.findings if name not in self.found]
         if clear:
             parts.append(f"Nothing found: {', '.join(clear)}.")
+        parts.append("\n".join(["Columns:", *text_table(self._columns(), _SHOWN_COLUMNS)]))
         return "\n\n".join(parts)
+
+    def _columns(self) -> dict[str, list]:
+        """Return the profile of the columns as a table."""
+        rows = self.profile["rows"]
+        table = {
+            "column": [shortened(row["name"]) for row in rows],
+            "type": ["target" if row["is_target"] else row["kind"] for row in rows],
+            "missing": [f"{row['missing']:.0%}" if row["n_missing"] else "" for row in rows],
+            "distinct": [row["n_distinct"] for row in rows],
+            "relation": ["" if (r := row["relation"]) is None else f"{r:.0%}" for row in rows],
+            "values": [row["summary"] for row in rows],
+            "remarks": ["; ".join(row["flags"]) for row in rows],
+        }
+        return {name: cells for name, cells in table.items() if any(map(str, cells))}
 
     def _repr_html_(self) -> str:
         parts = [

@@ -46,7 +46,9 @@ class Constraints:
     ranges : mapping of str to (low, high)
         Limits of changed numbers, ``None`` for an open end.
     categories : mapping of str to sequence
-        Categories that a column may take.
+        Values that a column may take.
+    costs : mapping of str to float
+        Factors of the changes of columns in the distance; 1 for the others.
     n_counterfactuals : int
         How many alternatives, which change different columns.
     """
@@ -57,11 +59,12 @@ class Constraints:
     decrease: Sequence[str] = ()
     ranges: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
     n_counterfactuals: int = 1
 
     def check(self, model: Any, names: list[str]) -> None:
         """Raise an error for unknown columns, classes and empty ranges."""
-        for option in ("fixed", "increase", "decrease", "ranges", "categories"):
+        for option in ("fixed", "increase", "decrease", "ranges", "categories", "costs"):
             unknown = [name for name in getattr(self, option) if name not in names]
             if unknown:
                 raise ValueError(f"{option} names {unknown}, but the columns are {names}.")
@@ -70,6 +73,9 @@ class Constraints:
             low, high = limits if is_pair else (1.0, 0.0)
             if low is not None and high is not None and low > high:
                 raise ValueError(f"ranges[{name!r}]={limits!r} must be a pair (low, high).")
+        for name, cost in self.costs.items():
+            if not (isinstance(cost, int | float) and 0.0 < cost < np.inf):
+                raise ValueError(f"costs[{name!r}]={cost!r} must be a positive number.")
         if self.n_counterfactuals < 1:
             raise ValueError(f"n_counterfactuals={self.n_counterfactuals!r} must be at least 1.")
         if self.target is None:
@@ -130,9 +136,9 @@ def counterfactual_section(
 ) -> ExplanationSection | None:
     """Return the counterfactuals of a row; ``None`` without complete other rows.
 
-    Distances are in standard deviations of the background; another category counts as one. Integers
-    stay integers, categories are known ones, and numbers stay in the range of the background unless
-    ``given`` has another one.
+    Distances are in standard deviations of the background times the costs of the columns; another
+    category counts as one. Integers stay integers, categories are known ones, and numbers stay in
+    the range of the background unless ``given`` has another one.
     """
     if given.target is not None and given.reached(np.array([prediction]), prediction)[0]:
         return _not_found(f"The prediction is already {given.wanted(prediction)}.")
@@ -164,7 +170,8 @@ class _Search:
         self.prediction, self.given = prediction, given
         everything = np.vstack([codes.rows, codes.row])
         self.spread = everything.std(axis=0)
-        self.unit = np.where(self.spread > 0.0, self.spread, 1.0)
+        self.cost = np.array([given.costs.get(name, 1.0) for name in names])
+        self.unit = np.where(self.spread > 0.0, self.spread, 1.0) / self.cost
         self.free = ~(codes.is_text | codes.is_fixed | np.isin(names, list(given.fixed)))
         self.low, self.high = everything.min(axis=0), everything.max(axis=0)
         self.allowed: dict[int, np.ndarray] = {}
@@ -177,11 +184,15 @@ class _Search:
     def _constrain(self, j: int, name: str) -> None:
         given = self.given
         if j in self.codes.first:
-            allowed = np.arange(len(self.codes.first[j]))
-            if name in given.categories:
-                known = [self.codes.decoded(j, float(code)) for code in allowed]
-                allowed = np.array([k for k, v in enumerate(known) if v in given.categories[name]])
-            self.allowed[j] = allowed.astype(float)
+            if name in (*given.ranges, *given.increase, *given.decrease):
+                raise ValueError(
+                    f"{name!r} holds categories, which have no range and do not increase or "
+                    "decrease; use categories or fixed."
+                )
+            known = [self.codes.decoded(j, code) for code in range(len(self.codes.first[j]))]
+            wanted = given.categories.get(name, known)
+            chosen = [k for k, v in enumerate(known) if v is not None and v in wanted]
+            self.allowed[j] = np.array(chosen, dtype=float)
             return
         if name in given.ranges:
             low, high = given.ranges[name]
@@ -196,6 +207,12 @@ class _Search:
             self.high[j] = min(self.high[j], self.row[j])
         if self.codes.is_whole[j]:
             self.low[j], self.high[j] = np.ceil(self.low[j]), np.floor(self.high[j])
+        if name in given.categories:
+            values = np.array(given.categories[name], dtype=float)
+            values = np.unique(values[(values >= self.low[j]) & (values <= self.high[j])])
+            values = values[values == np.round(values)] if self.codes.is_whole[j] else values
+            self.allowed[j] = values
+            self.free[j] &= len(values) > 0
         if self.low[j] > self.high[j]:
             self.free[j] = False
 
@@ -225,6 +242,10 @@ class _Search:
         numbers = np.where(whole, np.round(numbers), numbers)
         points = np.where(points == self.row, self.row, numbers)
         for j, allowed in self.allowed.items():
+            if j not in self.codes.first and len(allowed):  # numbers move to the nearest one
+                is_moved = points[:, j] != self.row[j]
+                nearest = allowed[np.abs(points[:, j, None] - allowed).argmin(axis=1)]
+                points[:, j] = np.where(is_moved, nearest, points[:, j])
             points[:, j] = np.where(np.isin(points[:, j], allowed), points[:, j], self.row[j])
         return np.where(self.free, points, self.row)
 
@@ -322,9 +343,7 @@ class _Search:
             found = surface.orthogonal_projection(self.row[None])
         if np.isfinite(found.distances[0]):
             self.distance = float(found.distances[0])
-            steps = self._along(found.points[0])
-            if not self._try(self._feasible(steps)):
-                self._try(np.where(self.codes.is_whole, np.round(steps), steps))
+            self._try(self._feasible(self._along(found.points[0])))
 
     @property
     def codes_model(self) -> Any:
@@ -367,8 +386,8 @@ class _Search:
         return self.points[np.union1d(shortest, sparsest)]
 
     def _steps(self, points: np.ndarray) -> np.ndarray:
-        """Return the change of each column, in standard deviations; 1 for another category."""
-        changed = points != self.row
+        """Return the change of each column, in standard deviations or 1, times its cost."""
+        changed = (points != self.row) * self.cost
         return np.where(self.codes.is_category, changed, (points - self.row) / self.unit)
 
     def _prefixes(self, points: np.ndarray) -> np.ndarray:
@@ -462,7 +481,9 @@ def _section(
         f"With {changes} the prediction is {show(best.prediction)} instead of {show(prediction)}; "
         f"the distance is {show(best.length)} standard deviations"
     )
-    summary += " (another category counts as one)." if codes.is_category.any() else "."
+    counted = ["another category counts as one"] if codes.is_category.any() else []
+    counted += ["times the costs of the columns"] if search.given.costs else []
+    summary += f" ({', '.join(counted)})." if counted else "."
     if search.distance is not None:
         summary += f" The decision surface is {show(abs(search.distance))} away."
     for one, table in zip(found[1:], tables[1:], strict=True):

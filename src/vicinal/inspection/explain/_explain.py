@@ -40,6 +40,8 @@ _MOST_COLUMNS = 100
 _UNUSUAL = 0.05
 # Training rows that the chart of similar rows counts.
 _NEAREST = 12
+# Targets that its text names.
+_SHOWN_LABELS = 4
 # Columns whose values are shown for training rows.
 _VALUE_COLUMNS = 3
 
@@ -59,6 +61,7 @@ def explain(
     decrease: Sequence[str] = (),
     ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
     categories: Mapping[str, Sequence[Any]] | None = None,
+    costs: Mapping[str, float] | None = None,
     n_counterfactuals: int = 1,
 ) -> Any:
     """Explain the predictions of any fitted model.
@@ -105,7 +108,11 @@ def explain(
         Limits of numbers that the counterfactual changes, ``None`` for an open end; the default is
         the range of the background.
     categories : mapping of str to sequence, default=None
-        Categories that the counterfactual may use; the default is those of the background.
+        Values of a column that the counterfactual may use; the default is the categories of the
+        background, without missing ones.
+    costs : mapping of str to float, default=None
+        Factors of the changes of columns in the distance: a change of a column with cost 3 counts
+        three times. The default is 1.
     n_counterfactuals : int, default=1
         Largest number of counterfactuals; alternatives change other columns.
 
@@ -148,7 +155,14 @@ def explain(
     table = as_table(X, model)
     names = names_of(table, feature_names, model)
     given = Constraints(
-        target, fixed, increase, decrease, ranges or {}, categories or {}, n_counterfactuals
+        target=target,
+        fixed=fixed,
+        increase=increase,
+        decrease=decrease,
+        ranges=ranges or {},
+        categories=categories or {},
+        costs=costs or {},
+        n_counterfactuals=n_counterfactuals,
     )
     given.check(model, names)
     options: dict[str, Any] = {"target_name": target_name, "coverage": coverage}
@@ -263,19 +277,22 @@ def _with_target_counts(section: ExplanationSection, name: str | None) -> Explan
         return section
     at = section.columns.index("target")
     targets = [row[at] for row in section.rows[:_NEAREST]]
-    n, prefix = len(targets), "" if name is None else f"{name} = "
+    n, name = len(targets), name or "target"
     values: dict[str, Any] = {"nearest": n}
     if all(isinstance(value, float | np.floating) for value in targets):
         low, mean, high = min(targets), float(np.mean(targets)), max(targets)
         values |= {"targets": [float(value) for value in targets]}
-        text = f"The {n} nearest have {name or 'targets'} from {show(low)} to {show(high)}, "
+        text = f"The {n} most similar training rows have {name} {show(low)} to {show(high)}, "
         text += f"mean {show(mean)}."
     else:
         labels, counts = zip(*Counter(targets).most_common(), strict=True)
         values |= {"target_counts": dict(zip(labels, counts, strict=True))}
-        parts = [f"{prefix}{show(k)} {c}" for k, c in zip(labels[1:], counts[1:], strict=True)]
-        text = f"{counts[0]} of the {n} nearest: {prefix}{show(labels[0])}"
-        text += f" ({', '.join(parts)})." if parts else "."
+        text = f"{counts[0]} of the {n} most similar training rows have {name} {show(labels[0])}"
+        text = text if labels[1:] else f"All {text.partition(' of the ')[2]}"
+        for label, count in list(zip(labels, counts, strict=True))[1:_SHOWN_LABELS]:
+            text += f", {count} {'has' if count == 1 else 'have'} {show(label)}"
+        rest = sum(counts[_SHOWN_LABELS:])
+        text += f", {rest} {'has another' if rest == 1 else 'have others'}." if rest else "."
     return replace(section, summary=f"{text} {section.summary}", values=section.values | values)
 
 

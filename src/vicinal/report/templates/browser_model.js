@@ -152,7 +152,8 @@ const vicinal = (() => {
   function candidates(row, j, given) {
     const { name, kind, is_used, is_whole, categories, ...control } = data.controls[j];
     if (!is_used || row[j] === null || given.fixed.includes(name)) return [];
-    if (kind === "category") return (given.categories[name] ?? categories).filter((category) => category !== row[j]).map((value) => ({ j, value, cost: 1 }));
+    const factor = given.costs[name] ?? 1;
+    if (kind === "category") return (given.categories[name] ?? categories).filter((category) => category !== row[j]).map((value) => ({ j, value, cost: factor }));
     if (kind !== "number") return [];
     const [from, to] = given.ranges[name] ?? [null, null];
     let low = from ?? control.min, high = to ?? control.max;
@@ -166,7 +167,7 @@ const vicinal = (() => {
       values.add(is_whole ? Math.round(value) : value);
     }
     values.delete(row[j]);
-    return [...values].map((value) => ({ j, value, cost: Math.abs(value - row[j]) / deviation[j] }));
+    return [...values].map((value) => ({ j, value, cost: factor * Math.abs(value - row[j]) / deviation[j] }));
   }
   /* The cheapest of all changes of one column, and of two of which one is among the most promising. */
   function counterfactual(row, given, reached, gain) {

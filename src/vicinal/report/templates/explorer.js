@@ -33,17 +33,20 @@
   };
   function limits(control) {
     const box = make("div", undefined, "limits"), { name } = control;
+    const cost = field({ type: "number", step: "any", min: 0, placeholder: "1" });
+    cost.setAttribute("aria-label", `cost of ${name}`);
     if (control.kind === "category") {
       const ticks = control.categories.map((category) => field({ type: "checkbox", checked: true, value: category }));
-      box.append(...ticks.map((tick) => labelled(tick.value, tick)));
-      return { box, ticks };
+      box.append(...ticks.map((tick) => labelled(tick.value, tick)), labelled("cost", cost));
+      return { box, ticks, cost };
     }
     const way = make("select");
     for (const text of ["any direction", "only increase", "only decrease"]) way.append(make("option", text));
     way.setAttribute("aria-label", `direction of ${name}`);
     const ends = ["from", "to"].map((text) => { const end = field({ type: "number", step: "any" }); box.append(labelled(text, end)); return end; });
     box.prepend(way);
-    return { box, way, ends };
+    box.append(labelled("cost", cost));
+    return { box, way, ends, cost };
   }
   data.controls.forEach((control, j) => {
     if (!control.is_used) return;
@@ -175,7 +178,7 @@
   // --- explanation and counterfactuals ---
   /* Options of the counterfactual as `vicinal.inspection.explain` has them. */
   function options() {
-    const found = { fixed: [], increase: [], decrease: [], ranges: {}, categories: {}, n_counterfactuals: Math.min(5, Math.max(1, Number(get("many").value) || 1)) };
+    const found = { fixed: [], increase: [], decrease: [], ranges: {}, categories: {}, costs: {}, n_counterfactuals: Math.min(5, Math.max(1, Number(get("many").value) || 1)) };
     if (!data.classes) { const reach = Number(get("reach").value); found.target = get("side").value === "0" ? [reach, null] : [null, reach]; }
     else if (get("wanted").value !== "") found.target = data.classes[Number(get("wanted").value)];
     data.controls.forEach(({ name }, j) => {
@@ -186,6 +189,7 @@
       if (rules.way?.selectedIndex) found[["increase", "decrease"][rules.way.selectedIndex - 1]].push(name);
       const ends = rules.ends?.map((end) => end.value === "" ? null : Number(end.value));
       if (ends?.some((end) => end !== null)) found.ranges[name] = ends;
+      if (Number(rules.cost.value) > 0) found.costs[name] = Number(rules.cost.value);
     });
     return found;
   }
