@@ -7,7 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels
+from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels, store_parameters
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal._conformal import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
@@ -234,24 +234,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         random_state=None,
         verbose=0,
     ):
-        self.estimator = estimator
-        self.loss = loss
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.metric = metric
-        self.metric_params = metric_params
-        self.degree = degree
-        self.alpha = alpha
-        self.alpha_scale = alpha_scale
-        self.location_columns = location_columns
-        self.algorithm = algorithm
-        self.outside = outside
-        self.calibration = calibration
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):

@@ -22,6 +22,7 @@ from vicinal._base import (
     is_ready,
     namespace,
     row_blocks,
+    store_parameters,
     validate_array_api,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -264,12 +265,7 @@ class NeighborSearch(BaseEstimator):
         n_jobs=None,
         random_state=None,
     ):
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.metric_params = metric_params
-        self.algorithm = algorithm
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None):

@@ -19,6 +19,7 @@ from vicinal._base import (
     query_rows,
     row_blocks,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval
@@ -78,10 +79,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     def __init__(
         self, n_passes=2, *, categorical_features=None, max_context=3000, random_state=None
     ):
-        self.n_passes = n_passes
-        self.categorical_features = categorical_features
-        self.max_context = max_context
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     # --- training rows ------------------------------------------------------------------------
 
