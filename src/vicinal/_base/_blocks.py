@@ -96,16 +96,6 @@ def join_blocks(blocks: Sequence[TrainingData]) -> TrainingData:
     )
 
 
-def rows_at(blocks: Blocks, positions: np.ndarray) -> TrainingData:
-    """Gather the rows at ascending positions of located blocks."""
-    return join_blocks([part for part in blocks.gather(_pick, positions) if len(part)])
-
-
-def _pick(block: TrainingData, positions: np.ndarray) -> TrainingData:
-    first, last = np.searchsorted(positions, [block.start, block.start + len(block)])
-    return block.take(positions[first:last] - block.start)
-
-
 _SPARSE = (
     "X has sparse blocks, but this fit needs dense ones; convert them, for example with "
     "X.map_blocks(lambda block: block.toarray())."

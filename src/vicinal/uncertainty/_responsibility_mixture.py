@@ -430,8 +430,8 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
 def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
     if block.y is not None:
         raise ValueError(
-            "A fit to blocks of rows does not take labels y; pass "
-            "sample_weight=vicinal.distributed.uncertainty_map(X, y, n_neighbors) instead."
+            "A fit to blocks of rows does not take labels y; pass the weights of the rows as "
+            "sample_weight instead."
         )
     xp, weights = compat.array_namespace(block.X), block.sample_weight
     return xp.sum(weights), xp.sum(block.X * weights[:, None], axis=0)
