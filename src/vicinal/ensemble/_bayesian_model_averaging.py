@@ -24,12 +24,12 @@ from vicinal._base import (
     atomic_fit,
     cross_fit,
     documented,
-    draw_seeds,
     fit_weighted,
     last_step,
     parallel_map,
     predicted_labels,
     query_rows,
+    random_seeds,
     saved,
     store_parameters,
     takes_weights,
@@ -92,7 +92,7 @@ def _fold_rows(model: Any, data: TrainingData) -> list[np.ndarray]:
     y, classify = data.y, data.classes is not None
     if model.cv == "loo":
         return [test for _, test in LeaveOneOut().split(y)]
-    seed = draw_seeds(model.random_state, 1)[0]
+    seed = random_seeds(model.random_state, 1)[0]
     kind = StratifiedKFold if classify else KFold
     folds = kind(fold_count(model.cv, y, classify), shuffle=True, random_state=seed)
     return [test for _, test in folds.split(y, y)]
@@ -275,7 +275,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
             found = softmax(self.elpd_[usable])
         elif self.weighting == "pseudo_bma+":
             # Gamma variables over their sum are Dirichlet; a weight of 2 is the row twice.
-            rng = check_random_state(draw_seeds(self.random_state, 2)[1])
+            rng = check_random_state(random_seeds(self.random_state, 2)[1])
             samples = (g / g.sum() for g in (rng.gamma(weight) for _ in range(_N_DIRICHLET)))
             found = kernels.bootstrapped_weights(density, weight, list(samples))
         else:

@@ -74,7 +74,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
 
     Attributes
     ----------
-    anchors_ : AnchorPlanes
+    anchors_ : AnchorModels
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray
@@ -195,7 +195,7 @@ class AnchoredLocalRegressor(
 
     Attributes
     ----------
-    anchors_ : AnchorPlanes
+    anchors_ : AnchorModels
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray

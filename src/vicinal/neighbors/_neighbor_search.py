@@ -17,10 +17,10 @@ from vicinal._base import (
     check_magnitude,
     check_same_library,
     documented,
-    draw_seeds,
     is_array_api,
     is_ready,
     namespace,
+    random_seeds,
     store_parameters,
     validate_array_api,
 )
@@ -207,7 +207,7 @@ class NeighborSearch(BaseEstimator):
         X = self._validate(X, reset=True)
         self.n_samples_fit_ = int(X.shape[0])
         self.algorithm_ = self._choose_algorithm(X)
-        graph_seed, sample_seed = draw_seeds(self.random_state, 2)
+        graph_seed, sample_seed = random_seeds(self.random_state, 2)
         self._engine = self._build_engine(X, graph_seed)
         self.recall_ = self._measure_recall(X, sample_seed)
         return self
@@ -365,7 +365,7 @@ class NeighborSearch(BaseEstimator):
                 raise ValueError(
                     f"NeighborSearch rows have shape {rows.shape}, which does not fit."
                 )
-            self._engine = self._build_engine(rows, draw_seeds(self.random_state, 2)[0])
+            self._engine = self._build_engine(rows, random_seeds(self.random_state, 2)[0])
 
     def _measure_recall(self, X, seed):
         """Return the share of exact neighbours found for some training rows."""

@@ -14,9 +14,9 @@ from vicinal._base import (
     check_saved,
     column_mask,
     documented,
-    draw_seeds,
     predicted_labels,
     query_rows,
+    random_seeds,
     row_blocks,
     saved,
     store_parameters,
@@ -91,7 +91,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         self._is_category = column_mask(
             self.categorical_features, data.n_features, names, "categorical_features"
         )
-        self.seeds_ = draw_seeds(self.random_state, self.n_passes)
+        self.seeds_ = random_seeds(self.random_state, self.n_passes)
         self._read()
 
     def _read(self) -> None:

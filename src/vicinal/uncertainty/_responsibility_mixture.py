@@ -22,8 +22,8 @@ from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     documented,
-    draw_seeds,
     query_rows,
+    random_seeds,
     sample_rows,
     saved,
     store_parameters,
@@ -391,7 +391,7 @@ def _start_centers(model, center, random_state, sample) -> list:
         return [xp.asarray(means, dtype=center.dtype, device=device) - center[None, :]]
     if model.n_components == 1:
         return [xp.zeros((1, center.shape[0]), dtype=center.dtype, device=device)]
-    seeds = draw_seeds(random_state, model.n_init)
+    seeds = random_seeds(random_state, model.n_init)
     some = sample(seeds[0])
     rows = some.X - center[None, :]
     return [weighted_centers(rows, some.sample_weight, model.n_components, seed) for seed in seeds]
