@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 from sklearn.pipeline import Pipeline
@@ -261,14 +260,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         spread = share @ (density - share @ density) ** 2
         self.elpd_se_[usable] = weight.sum() * np.sqrt(spread / weight.sum())
         if self.weighting == "stacking":
-            found, n_iter = kernels.stacking_weights(density, share)
-            if n_iter >= 20_000:
-                warnings.warn(
-                    "The weights of stacking did not converge in 20000 steps; estimators may be "
-                    "near copies of one another.",
-                    ConvergenceWarning,
-                    stacklevel=5,
-                )
+            found = kernels.stacking_weights(density, share)
         elif self.weighting == "stacking_mean":
             found = kernels.stacked_mean_weights(predictions[:, usable], data.y, share)
         elif self.weighting == "pseudo_bma":
