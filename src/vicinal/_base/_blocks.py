@@ -60,10 +60,6 @@ class Blocks(ABC):
         """Return the sum of the function over blocks, added in a fixed order."""
 
     @abstractmethod
-    def totals(self, function: Callable, n: int, *shared: Any, combine: Callable) -> list:
-        """Return ``n`` sums over blocks of a function that returns ``n`` values."""
-
-    @abstractmethod
     def regrouped(self, split: Callable, join: Callable, groups: list[tuple], *shared) -> "Blocks":
         """Return one block for each group, joined from the pieces of all blocks.
 

@@ -76,14 +76,6 @@ class DaskBlocks(Blocks):
         lazy = tree(self.map(function, *shared), combine)
         return compute([lazy], verbose=self.verbose)[0]
 
-    def totals(
-        self, function: Callable, n: int, *shared: Any, combine: Callable[[Any, Any], Any] = add
-    ) -> list:
-        task, shared = delayed(function, pure=True, nout=n), tuple(map(_whole, shared))
-        found = [list(task(part, *shared)) for part in self.parts]
-        lazy = [tree([values[i] for values in found], combine) for i in range(n)]
-        return list(compute(lazy, verbose=self.verbose))
-
     def regrouped(
         self, split: Callable, join: Callable, groups: list[tuple], *shared: Any
     ) -> "DaskBlocks":

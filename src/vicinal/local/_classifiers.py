@@ -343,29 +343,17 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             )
         return self._model.kernel(X)
 
-    def leave_one_out(self, rows=None, *, method="predict_proba"):
-        """Return predictions for training rows by models that did not see them.
-
-        Parameters
-        ----------
-        rows : array-like of int, default=None
-            Training rows, all of them by default; rows of zero sample weight are not counted.
-        method : {"predict_proba", "score"}, default="predict_proba"
-            Class probabilities, or the scores they are computed from.
+    def leave_one_out(self):
+        """Return probabilities of training rows by models that did not see them.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_classes)
-            One column per class.
+        ndarray of shape (n_samples, n_classes)
+            One column per class; rows of zero sample weight are not counted.
         """
         check_is_fitted(self)
-        if method not in ("predict_proba", "score"):
-            raise ValueError(f'method={method!r} must be "predict_proba" or "score".')
         check_compiled(self, "leave_one_out")
-        scores = self._model.left_out(None if rows is None else np.asarray(rows))
-        if method == "score":
-            return scores
-        return probabilities(scores, self._model.solver.link, self.temperature_)
+        return probabilities(self._model.left_out(), self._model.solver.link, self.temperature_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
