@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import onnxruntime
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -22,7 +22,6 @@ from vicinal import (
     BayesianModelAveragingRegressor,
     BootstrapEnsembleClassifier,
     BootstrapEnsembleRegressor,
-    DivideConquerSVC,
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
     PrunedTreeClassifier,
@@ -30,10 +29,6 @@ from vicinal import (
     RealAdaBoostClassifier,
     SpacePartitioningClassifier,
     SpacePartitioningRegressor,
-    SubspaceFusionClassifier,
-    SubspaceFusionRegressor,
-    TruncatedRBFClassifier,
-    TruncatedRBFRegressor,
 )
 from vicinal.io import to_onnx
 from vicinal.io._onnx._table import table_feeds
@@ -75,13 +70,6 @@ def classifiers():
             [("tree", trees), ("lda", WeightedLDA()), ("logistic", scaled(LogisticRegression()))],
             **seed,
         ),
-        "subspace fusion, ridge": scaled(
-            SubspaceFusionClassifier(["random", "principal"], RidgeClassifier(), **seed)
-        ),
-        "truncated RBF": scaled(TruncatedRBFClassifier(2)),
-        "SVM by clusters": scaled(
-            DivideConquerSVC(n_clusters=8, calibration="temperature", **seed)
-        ),
         "PCA, then partition": make_pipeline(
             StandardScaler(), PCA(10), SpacePartitioningClassifier(n_regions=5, n_init=3, **seed)
         ),
@@ -100,8 +88,6 @@ def regressors():
         "model averaging": BayesianModelAveragingRegressor(
             [("tree", DecisionTreeRegressor(max_depth=6)), ("ridge", Ridge())], **seed
         ),
-        "subspace fusion": scaled(SubspaceFusionRegressor(["principal"], **seed)),
-        "truncated RBF": scaled(TruncatedRBFRegressor(2)),
         "local, 64 anchors": AnchoredLocalRegressor(64, **seed),
     }
 

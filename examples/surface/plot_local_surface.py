@@ -29,11 +29,11 @@ X = StandardScaler().fit_transform(X)
 figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 surfaces = {}
 for ax, estimator in zip(axes, (LinearSVC(), LogisticRegression()), strict=True):
-    machine = LocalClassifier(
+    model = LocalClassifier(
         estimator, bandwidth=0.6, kernel="gaussian", metric="euclidean", calibration=None
     ).fit(X, y)
     name = type(estimator).__name__
-    surfaces[name] = DecisionSurface(machine, random_state=0).fit(X)
+    surfaces[name] = DecisionSurface(model, random_state=0).fit(X)
     DecisionSurfaceDisplay.from_estimator(
         surfaces[name], X[::3], y[::3], distances=True, grid_resolution=40, ax=ax
     )

@@ -47,10 +47,6 @@ class MemoryBlocks(Blocks):
     def total(self, function, *shared, combine=add):
         return reduce(combine, self.gather(function, *shared))
 
-    def totals(self, function, n, *shared, combine=add):
-        found = self.gather(function, *shared)
-        return [reduce(combine, [values[i] for values in found]) for i in range(n)]
-
     def regrouped(self, split, join, groups, *shared):
         pieces = self.gather(split, *shared)
         joined = [join([piece[i] for piece in pieces], *own) for i, own in enumerate(groups)]

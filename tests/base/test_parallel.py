@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
-from vicinal._base import draw_seeds, n_threads, parallel_map, thread_map
+from vicinal._base import n_threads, parallel_map, random_seeds, thread_map
 
 
 def _normal(seed, scale):
@@ -10,7 +10,7 @@ def _normal(seed, scale):
 
 
 def test_results_do_not_depend_on_the_number_of_jobs():
-    tasks = [(seed, 2.0) for seed in draw_seeds(0, 7)]
+    tasks = [(seed, 2.0) for seed in random_seeds(0, 7)]
     expected = parallel_map(_normal, tasks, n_jobs=1)
     for backend in ("threading", "loky"):
         with parallel_config(backend=backend):
@@ -18,8 +18,8 @@ def test_results_do_not_depend_on_the_number_of_jobs():
 
 
 def test_seeds_depend_on_the_random_state_alone():
-    assert draw_seeds(3, 4) == draw_seeds(3, 4)
-    assert draw_seeds(3, 4) != draw_seeds(4, 4)
+    assert random_seeds(3, 4) == random_seeds(3, 4)
+    assert random_seeds(3, 4) != random_seeds(4, 4)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, None])

@@ -1,18 +1,14 @@
-"""The map and the mixture over blocks equal those in memory."""
+"""The mixture over blocks equals the one in memory."""
 
 import dask.array as da
-import dask.dataframe as dd
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
-from vicinal.distributed import uncertainty_map
 from vicinal.uncertainty import ResponsibilityMixture, _responsibility_mixture
-from vicinal.uncertainty import uncertainty_map as map_in_memory
 
 BLOCKS = (40, 60, 500)
 
@@ -21,54 +17,6 @@ BLOCKS = (40, 60, 500)
 def moons():
     X, y = make_moons(150, noise=0.3, random_state=0)
     return X, np.array(["up", "down"])[y]
-
-
-@pytest.mark.parametrize("rows_per_block", BLOCKS)
-@pytest.mark.parametrize(("n_neighbors", "bandwidth"), [(1, "auto"), (12, 0.4), (10_000, 0.4)])
-def test_map_equals_the_one_in_memory(moons, rows_per_block, bandwidth, n_neighbors):
-    X, y = moons
-    weight = np.random.RandomState(0).uniform(0.5, 2.0, size=len(y))
-    wanted = map_in_memory(X, y, n_neighbors=n_neighbors, bandwidth=bandwidth, sample_weight=weight)
-    found = uncertainty_map(
-        as_dask(X, rows_per_block),
-        as_dask(y, rows_per_block),
-        n_neighbors,
-        bandwidth=bandwidth,
-        sample_weight=as_dask(weight, rows_per_block),
-    )
-    assert_allclose(found.compute(), wanted, atol=1e-9)
-
-
-def test_neighbors_tied_with_the_last_are_kept_and_copies_are_neighbors():
-    X = np.array([[0.0], [0.0], [1.0], [-1.0], [2.0], [2.0]])
-    y = np.array([0, 1, 1, 0, 1, 1])
-    for k in (1, 2, 3):
-        wanted = map_in_memory(X, y, n_neighbors=k, bandwidth=1.0)
-        found = uncertainty_map(as_dask(X, 4), as_dask(y, 4), k, bandwidth=1.0)
-        assert_allclose(found.compute(), wanted, atol=1e-12)
-
-
-def test_map_of_a_data_frame(moons):
-    X, y = moons
-    frame = dd.from_pandas(pd.DataFrame(X, columns=["a", "b"]).assign(y=y), npartitions=3)
-    found = uncertainty_map(frame[["a", "b"]], frame["y"], 9)
-    assert_allclose(found.compute(), map_in_memory(X, y, n_neighbors=9), atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({"n_neighbors": "class"}, "'class' is available in"),
-        ({"n_neighbors": 3, "bandwidth": -1.0}, "positive number"),
-        ({"n_neighbors": 3, "sample_weight": True}, "must be positive"),
-    ],
-)
-def test_bad_arguments_of_the_map_are_refused(moons, arguments, match):
-    X, y = moons
-    if "sample_weight" in arguments:
-        arguments = arguments | {"sample_weight": as_dask(np.zeros(len(y)), 50)}
-    with pytest.raises(ValueError, match=match):
-        uncertainty_map(as_dask(X, 50), as_dask(y, 50), **arguments)
 
 
 @pytest.mark.parametrize("rows_per_block", BLOCKS)
@@ -110,16 +58,6 @@ def test_starts_from_a_sample_do_not_depend_on_blocks(moons, monkeypatch):
     assert first.lower_bounds_[-1] > best.lower_bounds_[-1] - 0.02
 
 
-def test_uncertain_rows_draw_the_mixture_to_the_border(moons):
-    X, y = moons
-    rows, labels = as_dask(X, 50), as_dask(y, 50)
-    uncertainty = uncertainty_map(rows, labels, 15)
-    model = ResponsibilityMixture(1)
-    found = distributed.fit(model, rows, sample_weight=uncertainty)
-    wanted = model.fit(X, sample_weight=map_in_memory(X, y, n_neighbors=15))
-    assert_allclose(found.means_, wanted.means_, atol=1e-9)
-
-
 def test_labels_and_too_many_components_are_refused(moons):
     X, y = moons
     with pytest.raises(ValueError, match="does not take labels y"):
@@ -129,10 +67,8 @@ def test_labels_and_too_many_components_are_refused(moons):
 
 
 def test_empty_blocks_do_not_matter(moons):
-    X, y = moons
+    X, _ = moons
     sizes = (0, 90, 0, 60)
-    rows, labels = da.from_array(X, chunks=(sizes, 2)), da.from_array(y, chunks=(sizes,))
-    found = uncertainty_map(rows, labels, 9).compute()
-    assert_allclose(found, map_in_memory(X, y, n_neighbors=9), atol=1e-9)
+    rows = da.from_array(X, chunks=(sizes, 2))
     model = ResponsibilityMixture(2, random_state=0)
     assert_allclose(distributed.fit(model, rows).means_, model.fit(X).means_, atol=1e-9)

@@ -29,10 +29,17 @@ def test_common_words_are_used(part):
         ("Ask the members; they say nothing.", ["Ask", "members", "say"]),
         ("Sort in place and draw a plot of the duality gap.", []),
         ("a gap in column b", ["gap"]),
+        ("seeds = draw_seeds(rng, 2)", ["draw"]),
     ],
 )
 def test_findings_depend_on_the_context(text, words):
     assert [word for word, _, _ in findings(text)] == words
+
+
+def test_parts_of_names_are_words(tmp_path):
+    (tmp_path / "code.py").write_text("class AnchorPlanes:\n    rung_of_ladder = 1\n")
+    found = [word for word, _, _ in findings(prose(tmp_path / "code.py"))]
+    assert found == ["Planes", "rung", "ladder"]
 
 
 def reading_ease(text):

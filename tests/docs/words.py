@@ -34,6 +34,8 @@ WORDS = {
     r"the first call|the stack before": "AutoClassifier, the previous version",
     r"reasons": "explanation",
     r"least change": "counterfactual",
+    r"machine_\w+|\w+_machine": "support vector machine, model",
+    r"planes": "linear models",
     r"coders?": "encoder",
     r"leaves out|left out of the mixture": "skips, excludes",
     r"drawn|draws?|drew|drawing": "sampled, simulated (a plot may be drawn)",
@@ -49,7 +51,7 @@ ALLOWED = [
     r"members? of (a|the|an) (class|dataclass|zip|archive|json)\w*",
     r"in other words|stop[ -]?words?|keywords?|passwords?|words? of (memory|\d+ bits)",
     r"(are|is|be|was|were) met|conditions? met",
-    r"draw(_\w+|\w*\()|\.draw\b",
+    r"_draw_(table|map)|\.draw\b",
 ]
 PATTERN = re.compile(
     r"(?<![A-Za-z])(?:"
@@ -86,7 +88,10 @@ def prose(path):
             tokenize.STRING,
             getattr(tokenize, "FSTRING_MIDDLE", -1),
         ):
-            for offset, part in enumerate(token.string.splitlines()):
+            string = token.string
+            if token.type == tokenize.NAME:  # the parts of a name are words
+                string = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", string)
+            for offset, part in enumerate(string.splitlines()):
                 lines[token.start[0] + offset] += " " + part
     return "\n".join(lines[1:])
 

@@ -456,11 +456,11 @@ def test_sparse_matrices_with_wrong_indices_are_refused(tmp_path):
 
 def test_arrays_must_have_the_shapes_that_their_class_declares(tmp_path):
     def change(document, arrays):
-        state = objects(document, "AnchorPlanes")[0]["state"]
+        state = objects(document, "AnchorModels")[0]["state"]
         arrays[state["slopes"][1]] = arrays[state["slopes"][1]][:, :, :-1].copy()
 
     model = fitted(AnchoredLocalClassifier(4, n_neighbors=20, metric="euclidean", random_state=0))
-    refused(tampered(model, tmp_path, change), r"AnchorPlanes.slopes has the shape \(4, 2, 4\)")
+    refused(tampered(model, tmp_path, change), r"AnchorModels.slopes has the shape \(4, 2, 4\)")
 
 
 def test_class_bounds_that_kernels_would_follow_are_refused(tmp_path):

@@ -68,15 +68,6 @@ from vicinal.partition import (
     SpacePartitioningRegressor,
     SurrogatePartitionClassifier,
 )
-from vicinal.subspace import (
-    DivideConquerSVC,
-    FeatureSpaceDecomposition,
-    SubspaceFusionClassifier,
-    SubspaceFusionRegressor,
-    TruncatedRBFClassifier,
-    TruncatedRBFFeatures,
-    TruncatedRBFRegressor,
-)
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
@@ -145,24 +136,6 @@ CLASSIFIERS = {
     "averaging": BayesianModelAveragingClassifier(
         [("tree", DecisionTreeClassifier(max_depth=3)), ("lda", WeightedLDA())], random_state=0
     ),
-    "fusion": SubspaceFusionClassifier(
-        ["random", "principal", "cholesky", "approximate"], RidgeClassifier(), n_subspaces=2, cv=2,
-        random_state=0,
-    ),
-    "fusion of probabilities": SubspaceFusionClassifier(
-        ["discriminant"], LogisticRegression(), stack_method="predict_proba", cv=2, random_state=0
-    ),
-    "fusion of votes": SubspaceFusionClassifier(
-        ["random"], LinearSVC(), stack_method="predict", cv=2, random_state=0
-    ),
-    "fusion of machines": SubspaceFusionClassifier(["random"], cv=2, random_state=0),
-    "truncated RBF": TruncatedRBFClassifier(2),
-    "truncated RBF, dual": TruncatedRBFClassifier(3, solver="dual"),
-    "divided machine": DivideConquerSVC(n_clusters=3, calibration="temperature", random_state=0),
-    "exact machine": DivideConquerSVC(
-        n_clusters=3, prediction="exact", calibration="temperature", random_state=0
-    ),
-    "machine without probabilities": DivideConquerSVC(n_clusters=2, random_state=0),
     "lda": WeightedLDA(),
     "perceptron": AveragedPerceptron(random_state=0),
     "linear machine": LinearSVC(),
@@ -198,8 +171,6 @@ REGRESSORS = {
     "averaging": BayesianModelAveragingRegressor(
         [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))], random_state=0
     ),
-    "fusion": SubspaceFusionRegressor(["cholesky"], n_subspaces=2, cv=2, random_state=0),
-    "truncated RBF": TruncatedRBFRegressor(2),
     "dummy": DummyRegressor(),
 }
 
@@ -391,11 +362,9 @@ def test_rows_at_equal_distances_count_as_in_the_model():
         (StandardScaler(),),
         (MinMaxScaler(), PCA(3)),
         (WhiteningTransformer(),),
-        (StandardScaler(), FeatureSpaceDecomposition("principal", n_subspaces=2, random_state=0)),
-        (StandardScaler(), TruncatedRBFFeatures(2)),
         (StandardScaler(), SelectKBest(k=3)),
     ],
-    ids=["scaler", "pca", "whitening", "decomposition", "truncated RBF", "selection"],
+    ids=["scaler", "pca", "whitening", "selection"],
 )
 def test_pipelines_agree_with_their_graphs(steps):
     agrees(make_pipeline(*steps, partition(n_init=1)).fit(X, NAMES), tol=1e-9)

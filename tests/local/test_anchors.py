@@ -14,7 +14,7 @@ from vicinal.local import (
     LocalClassifier,
     LocalRegressor,
 )
-from vicinal.local._anchor_search import AnchorPlanes, choose_centers
+from vicinal.local._anchor_search import AnchorModels, choose_centers
 from vicinal.local._neighborhoods import Localizer, NeighborIndex
 from vicinal.local._rows import Coordinates
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
@@ -42,7 +42,7 @@ def moons():
 
 
 def blended(anchors, coords, design):
-    """The formula in the docstring of ``AnchorPlanes``, query by query."""
+    """The formula in the docstring of ``AnchorModels``, query by query."""
     out = []
     for p, z in zip(coords, design, strict=True):
         distance = np.sqrt(((anchors.centers - p) ** 2).sum(axis=1))
@@ -57,7 +57,7 @@ def blended(anchors, coords, design):
 
 
 def test_blend_of_two_planes_by_hand():
-    anchors = AnchorPlanes(
+    anchors = AnchorModels(
         centers=np.array([[0.0], [1.0], [3.0]]),
         origins=np.array([[0.0], [1.0], [3.0]]),
         values=np.array([[1.0], [2.0], [50.0]]),

@@ -112,7 +112,7 @@ def test_classifiers_at_the_edge(data, loss):
         proba = model.fit(rows, labels, sample_weight=share).predict_proba(Q)
         assert np.isfinite(proba).all()
         assert_allclose(proba.sum(axis=1), 1.0)
-    shares = model.fit(np.zeros_like(X), labels).leave_one_out(method="score")
+    shares = model.fit(np.zeros_like(X), labels)._model.left_out()
     if loss == "squared_error":
         assert_allclose(shares[:, 1], (labels.sum() - labels) / 59)
     with pytest.raises(ValueError, match="overflow, so scale X first"):

@@ -296,7 +296,7 @@ def test_temperature_minimises_the_log_loss(rng):
 def test_temperature_comes_from_leave_one_out_scores(data):
     X, y, Q = data
     model = fixed(calibration="temperature").fit(X, y)
-    scores = model.leave_one_out(method="score")
+    scores = model._model.left_out()
     assert_allclose(model.temperature_, fit_temperature(scores, y), rtol=1e-6)
     softened = softmax((model.decision_function(Q) + 1) / 2 / model.temperature_, axis=1)
     assert_allclose(model.predict_proba(Q), softened, rtol=1e-6)

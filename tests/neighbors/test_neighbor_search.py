@@ -142,56 +142,13 @@ def test_radius_equals_naive_search(rng, algorithm, dtype):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_mass_without_weights_is_the_next_distance_with_ties(rng, algorithm):
-    X = clumped(rng, 300, 2)
-    found = NeighborSearch(algorithm=algorithm).fit(X).mass_neighbors(X[:40], 20)
-    expected, order = naive(X, X[:40])
-    assert_array_equal(found.radii, expected[:, 20])
-    for i, (distances, indices) in enumerate(found.split()):
-        count = (expected[i] <= expected[i, 20]).sum()
-        assert_array_equal(indices, order[i, :count])
-        assert_array_equal(distances, expected[i, :count])
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_weight_equals_repetition_and_zero_equals_removal(rng, algorithm):
-    X, Q = rng.randn(150, 3), rng.randn(30, 3)
-    weights = rng.choice([0, 1, 2, 3], p=[0.6, 0.2, 0.1, 0.1], size=150)
-    repeated = np.repeat(np.arange(150), weights)
-    search = NeighborSearch(algorithm=algorithm)
-    weighted = search.fit(X).mass_neighbors(Q, 12, sample_weight=weights)
-    copied = clone(search).fit(X[repeated]).mass_neighbors(Q, 12)
-    assert_array_equal(weighted.radii, copied.radii)
-    for (_, rows), (_, copies) in zip(weighted.split(), copied.split(), strict=True):
-        assert_array_equal(np.unique(rows), np.unique(repeated[copies]))
-
-
-def test_mass_reaches_the_whole_set(rng):
-    X = rng.randn(30, 2)
-    found = NeighborSearch().fit(X).mass_neighbors(X[:3], 29)
-    assert_array_equal(np.diff(found.indptr), 30)
-    with pytest.raises(ValueError, match="n_neighbors=30 must be below the total weight 30"):
-        NeighborSearch().fit(X).mass_neighbors(X[:3], 30)
-    # Group "a" leaves 10 rows, group "b" 20: each query has its own total.
-    groups = np.repeat(["a", "b"], [20, 10])
-    found = NeighborSearch().fit(X).mass_neighbors(X[:1], 9, exclude=np.array([0]), groups=groups)
-    assert_array_equal(np.sort(found.indices), np.arange(20, 30))
-    found = (
-        NeighborSearch()
-        .fit(X)
-        .mass_neighbors(X[[0, 25]], 9.5, exclude=np.array([0, 25]), groups=groups)
-    )
-    assert np.diff(found.indptr)[0] == 10
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_order_of_training_rows_does_not_matter(rng, algorithm):
     X = clumped(rng, 200, 3)
     order = rng.permutation(200)
     search = NeighborSearch(algorithm=algorithm)
-    one = search.fit(X).mass_neighbors(X[:20], 15)
-    two = clone(search).fit(X[order]).mass_neighbors(X[:20], 15)
-    assert_array_equal(one.radii, two.radii)
+    one = search.fit(X).radius_neighbors(X[:20], 2.0)
+    two = clone(search).fit(X[order]).radius_neighbors(X[:20], 2.0)
+    assert len(one.indices) > 20
     assert_array_equal(one.distances, two.distances)
     for (_, a), (_, b) in zip(one.split(), two.split(), strict=True):
         assert_array_equal(np.sort(a), np.sort(order[b]))
@@ -202,12 +159,12 @@ def test_threads_memory_and_batch_change_nothing(rng, algorithm):
     X, Q = clumped(rng, 1500, 4) + rng.randint(2, size=(1500, 4)) / 3, rng.randn(300, 4) + 1000
     search = NeighborSearch(25, algorithm=algorithm, n_jobs=1).fit(X)
     distances, indices = search.kneighbors(Q)
-    found = search.mass_neighbors(Q, 10)
+    found = search.radius_neighbors(Q, 1000.0)
     with config_context(working_memory=0.01):
         other = clone(search).set_params(n_jobs=3).fit(X)
         assert_array_equal(other.kneighbors(Q)[0], distances)
         assert_array_equal(other.kneighbors(Q)[1], indices)
-        for one, two in zip(other.mass_neighbors(Q, 10), found, strict=True):
+        for one, two in zip(other.radius_neighbors(Q, 1000.0), found, strict=True):
             assert_array_equal(one, two)
     assert_array_equal(search.kneighbors(Q[137:138])[0], distances[137:138])
     assert_array_equal(search.kneighbors(Q[::-1])[1][::-1], indices)
@@ -261,8 +218,6 @@ def test_sparse_equals_dense(rng, dtype):
     assert_array_equal(distances[:10, 0], 0)
     found, wanted = search.radius_neighbors(Q, 1.5), dense.radius_neighbors(Q.toarray(), 1.5)
     assert_array_equal(found.indptr, wanted.indptr)
-    found, wanted = search.mass_neighbors(Q, 5), dense.mass_neighbors(Q.toarray(), 5)
-    assert_allclose(found.radii, wanted.radii, rtol=1e-6)
 
 
 def test_auto_takes_the_tree_in_few_dimensions(rng):
@@ -286,7 +241,7 @@ def test_pickle_keeps_the_search(rng, algorithm):
 
 def test_device_arrays_equal_numpy(rng, to_array):
     X, Q = clumped(rng, 400, 3), np.vstack([clumped(rng, 30, 3), rng.randn(10, 3) + 1000])
-    exclude, weights = rng.randint(-1, 400, size=40), rng.randint(0, 3, size=400)
+    exclude = rng.randint(-1, 400, size=40)
     host = NeighborSearch(algorithm="brute").fit(X)
     device = NeighborSearch().fit(to_array(X))
     queries = to_array(Q)
@@ -295,10 +250,6 @@ def test_device_arrays_equal_numpy(rng, to_array):
         (host.kneighbors(n_neighbors=5), device.kneighbors(n_neighbors=5)),
         (host.kneighbors(Q, 9, exclude=exclude), device.kneighbors(queries, 9, exclude=exclude)),
         (host.radius_neighbors(Q, 2.0), device.radius_neighbors(queries, 2.0)),
-        (
-            host.mass_neighbors(Q, 17, sample_weight=weights, exclude=exclude),
-            device.mass_neighbors(queries, 17, sample_weight=weights, exclude=exclude),
-        ),
     ):
         for expected, result in zip(one, two, strict=True):
             assert type(result) is type(queries)
@@ -350,10 +301,6 @@ def test_libraries_are_not_mixed(rng):
         (lambda s, X: s.kneighbors(groups=[1, 2]), "one label for each of the 40 training rows"),
         (lambda s, X: s.radius_neighbors(X, -1.0), "must not be negative"),
         (lambda s, X: s.radius_neighbors(X, [1.0, 2.0]), "one for each of the 40 queries"),
-        (lambda s, X: s.mass_neighbors(X, -1), "n_neighbors=-1 must be a number"),
-        (lambda s, X: s.mass_neighbors(X, 3, sample_weight=[1.0]), "one weight for each"),
-        (lambda s, X: s.mass_neighbors(X, 3, sample_weight=-np.ones(40)), "negative, infinite"),
-        (lambda s, X: s.mass_neighbors(X, 3, sample_weight=np.zeros(40)), "total weight 0"),
         (lambda s, X: s.set_params(algorithm="tree", metric="cosine").fit(X), "cannot use metric"),
         (lambda s, X: s.set_params(algorithm="tree").fit(sparse.csr_array(X)), "a sparse matrix"),
     ],
@@ -408,8 +355,6 @@ def test_approximate_search_reports_its_recall(rng, forgetful):
     search = NeighborSearch(8, algorithm="approximate", random_state=0).fit(X)
     check_graph_search(X, search)
     assert 0.8 < search.recall_ < 0.97
-    found = search.mass_neighbors(X[:5], 6)
-    assert (np.diff(found.indptr) == 7).all()
 
 
 def test_approximate_search_has_no_radius(rng, forgetful):

@@ -60,10 +60,6 @@ class Blocks(ABC):
         """Return the sum of the function over blocks, added in a fixed order."""
 
     @abstractmethod
-    def totals(self, function: Callable, n: int, *shared: Any, combine: Callable) -> list:
-        """Return ``n`` sums over blocks of a function that returns ``n`` values."""
-
-    @abstractmethod
     def regrouped(self, split: Callable, join: Callable, groups: list[tuple], *shared) -> "Blocks":
         """Return one block for each group, joined from the pieces of all blocks.
 
@@ -94,16 +90,6 @@ def join_blocks(blocks: Sequence[TrainingData]) -> TrainingData:
         None if blocks[0].y is None else np.concatenate([block.y for block in blocks]),
         sample_weight=np.concatenate([block.sample_weight for block in blocks]),
     )
-
-
-def rows_at(blocks: Blocks, positions: np.ndarray) -> TrainingData:
-    """Gather the rows at ascending positions of located blocks."""
-    return join_blocks([part for part in blocks.gather(_pick, positions) if len(part)])
-
-
-def _pick(block: TrainingData, positions: np.ndarray) -> TrainingData:
-    first, last = np.searchsorted(positions, [block.start, block.start + len(block)])
-    return block.take(positions[first:last] - block.start)
 
 
 _SPARSE = (

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from vicinal._base._compat import bootstrap_weights, grow_tree
-from vicinal._base._parallel import draw_seeds, thread_map
+from vicinal._base._parallel import random_seeds, thread_map
 
 # Rows from which threads and validation cost little compared with the trees.
 _MANY_ROWS = 4096
@@ -34,7 +34,7 @@ def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) ->
     targets = np.ascontiguousarray(codes, dtype=np.float64).reshape(len(X), -1)
     rows = np.ascontiguousarray(X, dtype=np.float32)
     first = forest.estimators_[0]
-    seeds = draw_seeds(forest.random_state, n_trees)
+    seeds = random_seeds(forest.random_state, n_trees)
 
     def grow(some: list[int]) -> list:
         rng = np.random.RandomState()  # reseeding is cheaper than a new one

@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from vicinal._base._arrays import as_numpy
 from vicinal._base._compat import num_samples, threadpool_controller
-from vicinal._base._parallel import draw_seeds, parallel_map
+from vicinal._base._parallel import parallel_map, random_seeds
 from vicinal._base._unseen import unreported
 from vicinal._base._validation import select_rows
 
@@ -432,5 +432,5 @@ def seeded_clone(estimator: Any, seed: Any, *, only_unset: bool = True) -> Any:
         and (value is None or not only_unset)
     )
     if names:
-        cloned.set_params(**dict(zip(names, draw_seeds(seed, len(names)), strict=True)))
+        cloned.set_params(**dict(zip(names, random_seeds(seed, len(names)), strict=True)))
     return cloned

@@ -94,7 +94,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_use_one_openmp_thread)
 
 
-def draw_seeds(random_state, n_seeds: int) -> list[int]:
+def random_seeds(random_state, n_seeds: int) -> list[int]:
     """Return one integer seed per task, so that results do not depend on scheduling."""
     rng = check_random_state(random_state)
     return [int(seed) for seed in rng.randint(_MAX_SEED, size=n_seeds)]

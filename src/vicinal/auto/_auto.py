@@ -21,6 +21,7 @@ from vicinal._base import (
     device_classes,
     documented,
     import_optional,
+    store_parameters,
     survey,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, rows_of
@@ -427,20 +428,7 @@ class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
         random_state=None,
         verbose=0,
     ):
-        self.families = families
-        self.preset = preset
-        self.max_fit_time = max_fit_time
-        self.max_predict_time = max_predict_time
-        self.cv = cv
-        self.time_column = time_column
-        self.scoring = scoring
-        self.monotonic_cst = monotonic_cst
-        self.class_weight = class_weight
-        self.device = device
-        self.unseen = unseen
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
@@ -585,19 +573,7 @@ class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
         random_state=None,
         verbose=0,
     ):
-        self.families = families
-        self.preset = preset
-        self.max_fit_time = max_fit_time
-        self.max_predict_time = max_predict_time
-        self.cv = cv
-        self.time_column = time_column
-        self.scoring = scoring
-        self.monotonic_cst = monotonic_cst
-        self.device = device
-        self.unseen = unseen
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):

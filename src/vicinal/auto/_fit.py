@@ -22,10 +22,10 @@ from vicinal._base import (
     as_numpy,
     check_magnitude,
     class_factors,
-    draw_seeds,
     fit_weighted,
     gpu,
     join_blocks,
+    random_seeds,
     row_uniforms,
     saved,
     thread_map,
@@ -177,7 +177,7 @@ def resolve(model: Any, X: Any, y: Any, groups: Any, data: TrainingData, on_devi
     n_outputs = 1 if data.classes is None else len(data.classes)
     signs = check_signs(model, on_device, n_outputs)
     deadline = search_deadline(model.max_fit_time)
-    fold_seed, row_seed, model_seed = draw_seeds(check_random_state(model.random_state), 3)
+    fold_seed, row_seed, model_seed = random_seeds(check_random_state(model.random_state), 3)
     return Settings(
         model.families,
         model.preset,
@@ -514,7 +514,7 @@ def _cv_results(search: Search) -> dict[str, np.ndarray]:
 def sample_blocks(blocks: Blocks, found: Survey, random_state) -> tuple[TrainingData, np.ndarray]:
     """Return rows of located blocks, some of every class, and their positions in the table."""
     random_state = 0 if random_state is None else deepcopy(random_state)
-    seed = draw_seeds(check_random_state(random_state), 1)[0]
+    seed = random_seeds(check_random_state(random_state), 1)[0]
     share = min(1.0, SAMPLE_ROWS / found.n_rows)
     shares = np.array([share])
     if found.classes is not None:

@@ -16,12 +16,12 @@ from vicinal._base import (
     TrainingData,
     _clock,
     aligned_predictions,
-    draw_seeds,
     fit_in_one_thread,
     fold_entries,
     held_out,
     last_step,
     n_threads,
+    random_seeds,
     rows_outside,
     seeded_clone,
     takes_weights,
@@ -213,7 +213,7 @@ class Search:
         self.price = price * scorer.price
         self.n_jobs = n_jobs
         self.on_device = on_device
-        self.seed = draw_seeds(random_state, 1)[0]
+        self.seed = random_seeds(random_state, 1)[0]
         self.trials: list[Trial] = []
         self.tried: dict[str, float] = {}
         self._deadline = deadline
@@ -445,7 +445,7 @@ def split_folds(n_rows: int, codes, groups, cv: int, seed: int) -> tuple[list[np
     n_folds = min(cv, n_units)
     n_repeats = 2 if n_rows < _MIDDLE else 1
     folds: list[np.ndarray] = []
-    for own_seed in draw_seeds(seed, n_repeats):
+    for own_seed in random_seeds(seed, n_repeats):
         folds += _split_once(n_rows, codes, groups, n_folds, own_seed)
     return folds, n_repeats
 

@@ -5,15 +5,9 @@ from importlib import import_module
 from vicinal._base import import_optional
 
 # Dask is imported on first use of one of these.
-_MODULES = {
-    "fit": "_fit",
-    "kneighbors": "_neighbors",
-    "local_predict": "_local",
-    "predict": "_fit",
-    "uncertainty_map": "_neighbors",
-}
+_MODULES = {"fit": "_fit", "kneighbors": "_neighbors", "predict": "_fit"}
 
-__all__ = ["fit", "kneighbors", "local_predict", "predict", "uncertainty_map"]
+__all__ = ["fit", "kneighbors", "predict"]
 
 
 def __getattr__(name: str):

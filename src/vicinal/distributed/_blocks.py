@@ -76,20 +76,6 @@ class DaskBlocks(Blocks):
         lazy = tree(self.map(function, *shared), combine)
         return compute([lazy], verbose=self.verbose)[0]
 
-    def totals(
-        self, function: Callable, n: int, *shared: Any, combine: Callable[[Any, Any], Any] = add
-    ) -> list:
-        lazy = self.lazy_totals(function, n, *map(_whole, shared), combine=combine)
-        return list(compute(lazy, verbose=self.verbose))
-
-    def lazy_totals(
-        self, function: Callable, n: int, *shared: Any, combine: Callable[[Any, Any], Any] = add
-    ) -> list:
-        """Return lazy ``totals``; shared values may be lazy too."""
-        task = delayed(function, pure=True, nout=n)
-        found = [list(task(part, *shared)) for part in self.parts]
-        return [tree([values[i] for values in found], combine) for i in range(n)]
-
     def regrouped(
         self, split: Callable, join: Callable, groups: list[tuple], *shared: Any
     ) -> "DaskBlocks":

@@ -33,7 +33,6 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     See Also
     --------
     predict : Lazy predictions of a fitted model.
-    local_predict : Local models around queries, for which there is nothing to fit.
 
     Notes
     -----

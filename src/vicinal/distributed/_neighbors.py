@@ -1,16 +1,18 @@
-"""Exact nearest neighbours in Dask collections, and a map of class overlap."""
+"""Exact nearest neighbours in Dask collections."""
 
-from collections.abc import Callable
-from numbers import Integral, Real
+from functools import partial
+from numbers import Integral
 from typing import Any
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from dask import delayed
+from sklearn.base import clone
 
-from vicinal._base import Survey, TrainingData, add_tuples, survey
-from vicinal.distributed._blocks import DaskBlocks, compute, tree
-from vicinal.neighbors.blocks import Ball, BlockSearch, Nearest, NeighborRows, merge, search_block
+from vicinal._base import TrainingData
+from vicinal.distributed._blocks import DaskBlocks, tree
+from vicinal.neighbors import NeighborSearch
 
 
 def kneighbors(
@@ -44,7 +46,6 @@ def kneighbors(
 
     See Also
     --------
-    local_predict : Fits a model to the neighbours of each query.
     vicinal.neighbors.NeighborSearch : The search in memory.
 
     Notes
@@ -72,52 +73,51 @@ def kneighbors(
     if not isinstance(n_neighbors, Integral) or n_neighbors < 1:
         raise ValueError(f"n_neighbors={n_neighbors!r} must be an integer of at least 1.")
     rows, queries = DaskBlocks.of(X), DaskBlocks.of(Q)
-    check_columns(rows, queries)
-    lengths = block_lengths(rows, X)
-    if n_neighbors > sum(lengths):
+    _check_columns(rows, queries)
+    k, lengths = int(n_neighbors), _known_lengths(X, len(rows))
+    if np.isnan(lengths).any():
+        lengths = rows.gather(len)
+    if k > sum(lengths):
         raise ValueError(
-            f"n_neighbors={n_neighbors} exceeds the {sum(lengths)} rows of X; lower n_neighbors."
+            f"n_neighbors={k} exceeds the {sum(lengths)} rows of X; lower n_neighbors."
         )
     rows = rows.located(lengths)
-    search = BlockSearch(metric=metric, metric_params=metric_params)
-    as_table = delayed(_as_table, pure=True, nout=2)
+    search = NeighborSearch(metric=metric, metric_params=metric_params, n_jobs=1)
+    nearest, merge = delayed(_nearest, pure=True), partial(_merge, k=k)
     distances, positions = [], []
-    for query_block, length in zip(lazy_rows(queries), query_lengths(Q, len(queries)), strict=True):
-        found = lazy_search(rows, search, query_block, Nearest(int(n_neighbors)))
-        near, where = as_table(found, int(n_neighbors))
-        shape = (length, int(n_neighbors))
-        distances.append(da.from_delayed(near, shape, dtype=np.float64))
-        positions.append(da.from_delayed(where, shape, dtype=np.int64))
+    for own, length in zip(queries.parts, _known_lengths(Q, len(queries)), strict=True):
+        found = tree([nearest(part, own, search, k) for part in rows.parts], merge)
+        distances.append(da.from_delayed(found[0], (length, k), dtype=np.float64))
+        positions.append(da.from_delayed(found[1], (length, k), dtype=np.int64))
     return (
         da.concatenate(distances, allow_unknown_chunksizes=True),
         da.concatenate(positions, allow_unknown_chunksizes=True),
     )
 
 
-def lazy_search(blocks: DaskBlocks, search: BlockSearch, queries: Any, rule: Any) -> Any:
-    """Return the lazy result of a search of queries in located blocks."""
-    # Queries are sent once, not for every block.
-    shared = delayed(search, pure=True), [delayed(queries, pure=True)], rule
-    return blocks.lazy_totals(search_block, 1, *shared, combine=merge)[0]
+def _nearest(block: TrainingData, queries: TrainingData, search: Any, k: int) -> tuple:
+    """Return distances and row numbers of at most ``k`` rows of a block for every query."""
+    if len(block) == 0 or len(queries) == 0:
+        shape = (len(queries), 0 if len(queries) else k)
+        return np.empty(shape), np.empty(shape, dtype=np.int64)
+    index = clone(search).fit(_writeable(block.X))
+    distances, rows = index.kneighbors(_writeable(queries.X), min(k, len(block)))
+    return distances, rows + block.start
 
 
-def _as_table(found: NeighborRows, width: int) -> tuple[np.ndarray, np.ndarray]:
-    shape = (found.n_queries, width)
-    return found.pairs.distances.reshape(shape), found.pairs.positions.reshape(shape)
+def _merge(left: tuple, right: tuple, k: int) -> tuple:
+    """Return the nearest of two results; a stable sort leaves ties in the order of the rows."""
+    distances, positions = (np.hstack(pair) for pair in zip(left, right, strict=True))
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, order, 1), np.take_along_axis(positions, order, 1)
 
 
-def lazy_rows(blocks: DaskBlocks, transform: Callable | None = None) -> list:
-    """Return the lazy rows of every block, in the coordinates of a search."""
-    as_rows = delayed(_transformed_rows, pure=True)
-    transform = delayed(transform, pure=True)
-    return [as_rows(part, transform) for part in blocks.parts]
+def _writeable(values):
+    """Return a writeable array: read-only ones would be compiled again."""
+    return values if sp.issparse(values) else np.require(values, requirements=["C", "W"])
 
 
-def _transformed_rows(block: TrainingData, transform):
-    return block.X if transform is None else transform(block.X)
-
-
-def check_columns(rows: DaskBlocks, queries: DaskBlocks) -> None:
+def _check_columns(rows: DaskBlocks, queries: DaskBlocks) -> None:
     """Raise for queries with another number of columns or other names."""
     if rows.n_features != queries.n_features:
         raise ValueError(
@@ -132,134 +132,6 @@ def check_columns(rows: DaskBlocks, queries: DaskBlocks) -> None:
         )
 
 
-def block_lengths(blocks: DaskBlocks, X: Any) -> list[int]:
-    """Return the numbers of rows of the blocks; one pass counts them if they are unknown."""
-    known = query_lengths(X, len(blocks))
-    return blocks.gather(len) if np.isnan(known).any() else [int(length) for length in known]
-
-
-def query_lengths(X: Any, n_blocks: int) -> list:
+def _known_lengths(X: Any, n_blocks: int) -> list:
     """Return the known lengths of the blocks of a collection, NaN if they are unknown."""
     return list(X.chunks[0]) if hasattr(X, "chunks") else [np.nan] * n_blocks
-
-
-# The bandwidth is the mean squared distance to this neighbour, as in memory.
-_SCALE_NEIGHBOR = 7
-
-
-def uncertainty_map(
-    X: Any,
-    y: Any,
-    n_neighbors: int,
-    *,
-    bandwidth: str | float = "auto",
-    sample_weight: Any = None,
-    verbose: int = 0,
-):
-    r"""Compute the uncertainty of nearest-neighbour classification at each row of a large table.
-
-    The uncertainty of a row is the share of other classes among its ``n_neighbors`` nearest rows,
-    weighted by similarity. The search is exact: values equal those in memory.
-
-    Parameters
-    ----------
-    X : dask array or data frame of shape (n_samples, n_features)
-        Rows.
-    y : dask array or series of shape (n_samples,)
-        Labels.
-    n_neighbors : int
-        Number of neighbours; further neighbours at the distance of the last one are included.
-    bandwidth : "auto" or float, default="auto"
-        The :math:`\sigma` of the similarity. ``"auto"``: :math:`\sigma^2` is the mean squared
-        distance of a row to its seventh neighbour, which is computed immediately.
-    sample_weight : dask array or series of shape (n_samples,), default=None
-        Positive weights of the rows as neighbours.
-    verbose : int, default=0
-        With 1, Dask's progress bar for the passes made before the function returns.
-
-    Returns
-    -------
-    dask array of shape (n_samples,)
-        Lazy uncertainty of each row, in [0, 1]. As ``sample_weight`` it fits a
-        :class:`~vicinal.uncertainty.ResponsibilityMixture` to regions where classes overlap.
-
-    See Also
-    --------
-    vicinal.uncertainty.uncertainty_map : The same in memory, with its definition.
-    kneighbors : The search alone.
-
-    Notes
-    -----
-    The cost is quadratic in the number of rows: two million rows of 50 columns need
-    :math:`2 \times 10^{14}` multiplications. ``n_neighbors="class"`` is available in memory only.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from vicinal.distributed import uncertainty_map
-    >>> X = da.from_array(np.arange(6.0)[:, None], chunks=(4, 1))
-    >>> y = da.from_array(np.array([0, 0, 0, 1, 1, 1]), chunks=4)
-    >>> uncertainty_map(X, y, 2, bandwidth=1.0).compute().round(2)
-    array([0. , 0. , 0.5, 0.5, 0. , 0. ])
-    """
-    if not isinstance(n_neighbors, Integral) or n_neighbors < 1:
-        raise ValueError(
-            f"n_neighbors={n_neighbors!r} must be an integer of at least 1; 'class' is available "
-            "in vicinal.uncertainty.uncertainty_map only."
-        )
-    if bandwidth != "auto" and not (isinstance(bandwidth, Real) and bandwidth > 0):
-        raise ValueError(f'bandwidth={bandwidth!r} must be "auto" or a positive number.')
-    if sample_weight is not None and not compute([sample_weight.min()], verbose=verbose)[0] > 0:
-        raise ValueError(
-            "sample_weight must be positive for every row; drop rows of weight 0 first."
-        )
-    blocks, found = survey(DaskBlocks.of(X, y, sample_weight, verbose=verbose), has_classes=True)
-    search = BlockSearch(carry=("y", "sample_weight"))
-    if bandwidth == "auto":
-        bandwidth2 = _mean_neighbor_distance(blocks, found, verbose)
-    else:
-        bandwidth2 = float(bandwidth) ** 2
-    bandwidth2 = max(bandwidth2, float(np.finfo(np.float64).tiny))
-    rule = Ball(float(min(n_neighbors, found.n_rows - 1)))
-    share = delayed(_foreign_shares, pure=True)
-    values = [
-        da.from_delayed(
-            share(lazy_search(blocks, search, rows, rule), part, bandwidth2), (length,), float
-        )
-        for rows, part, length in zip(lazy_rows(blocks), blocks.parts, found.lengths, strict=True)
-    ]
-    return da.concatenate(values)
-
-
-def _mean_neighbor_distance(blocks: DaskBlocks, found: Survey, verbose: int) -> float:
-    """Return the weighted mean over rows of the squared distance to the seventh neighbour."""
-    k = min(_SCALE_NEIGHBOR, found.n_rows - 1)
-    measure = delayed(_neighbor_squares, pure=True)
-    parts = [
-        measure(lazy_search(blocks, BlockSearch(), rows, Nearest(k + 1)), part, k)
-        for rows, part in zip(lazy_rows(blocks), blocks.parts, strict=True)
-    ]
-    total, weight = compute([tree(parts, add_tuples)], verbose=verbose)[0]
-    return float(total / weight)
-
-
-def _neighbor_squares(found: NeighborRows, block: TrainingData, k: int) -> tuple[float, float]:
-    # Column 0 is the row itself.
-    distances = found.pairs.distances.reshape(len(block), k + 1)[:, k]
-    return float(block.sample_weight @ distances**2), float(block.sample_weight.sum())
-
-
-def _foreign_shares(found: NeighborRows, block: TrainingData, bandwidth2: float) -> np.ndarray:
-    """Return the share of other classes in the similarity to each row of a block."""
-    pairs = found.pairs.take(found.pairs.positions != found.pairs.queries + block.start)
-    squares, queries = pairs.distances**2, pairs.queries
-    nearest = np.full(len(block), np.inf)
-    np.minimum.at(nearest, queries, squares)
-    labels, weights = found.columns
-    rows = np.searchsorted(found.positions, pairs.positions)
-    with np.errstate(over="ignore"):
-        similarity = np.exp((nearest[queries] - squares) / bandwidth2) * weights[rows]
-    foreign = similarity * (labels[rows] != block.y[queries])
-    whole = np.bincount(queries, similarity, minlength=len(block))
-    return np.bincount(queries, foreign, minlength=len(block)) / whole

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 from sklearn.pipeline import Pipeline
@@ -24,12 +23,12 @@ from vicinal._base import (
     atomic_fit,
     cross_fit,
     documented,
-    draw_seeds,
     fit_weighted,
     last_step,
     parallel_map,
     predicted_labels,
     query_rows,
+    random_seeds,
     saved,
     store_parameters,
     takes_weights,
@@ -92,7 +91,7 @@ def _fold_rows(model: Any, data: TrainingData) -> list[np.ndarray]:
     y, classify = data.y, data.classes is not None
     if model.cv == "loo":
         return [test for _, test in LeaveOneOut().split(y)]
-    seed = draw_seeds(model.random_state, 1)[0]
+    seed = random_seeds(model.random_state, 1)[0]
     kind = StratifiedKFold if classify else KFold
     folds = kind(fold_count(model.cv, y, classify), shuffle=True, random_state=seed)
     return [test for _, test in folds.split(y, y)]
@@ -261,21 +260,14 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         spread = share @ (density - share @ density) ** 2
         self.elpd_se_[usable] = weight.sum() * np.sqrt(spread / weight.sum())
         if self.weighting == "stacking":
-            found, n_iter = kernels.stacking_weights(density, share)
-            if n_iter >= 20_000:
-                warnings.warn(
-                    "The weights of stacking did not converge in 20000 steps; estimators may be "
-                    "near copies of one another.",
-                    ConvergenceWarning,
-                    stacklevel=5,
-                )
+            found = kernels.stacking_weights(density, share)
         elif self.weighting == "stacking_mean":
             found = kernels.stacked_mean_weights(predictions[:, usable], data.y, share)
         elif self.weighting == "pseudo_bma":
             found = softmax(self.elpd_[usable])
         elif self.weighting == "pseudo_bma+":
             # Gamma variables over their sum are Dirichlet; a weight of 2 is the row twice.
-            rng = check_random_state(draw_seeds(self.random_state, 2)[1])
+            rng = check_random_state(random_seeds(self.random_state, 2)[1])
             samples = (g / g.sum() for g in (rng.gamma(weight) for _ in range(_N_DIRICHLET)))
             found = kernels.bootstrapped_weights(density, weight, list(samples))
         else:

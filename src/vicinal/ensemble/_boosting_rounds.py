@@ -8,7 +8,7 @@ from sklearn.model_selection import KFold, train_test_split
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
-from vicinal._base import Progress, TrainingData, draw_seeds, fit_weighted, takes_weights
+from vicinal._base import Progress, TrainingData, fit_weighted, random_seeds, takes_weights
 from vicinal._kernels.ensemble import _boosting as kernels
 from vicinal.ensemble._learners import fresh_learner, usable_weights
 
@@ -105,7 +105,7 @@ def boost(data: TrainingData, settings: BoostingSettings) -> "Rounds":
                 break
     rounds.return_to_best()
     if settings.post_fit == "l1" and rounds.groups:
-        rounds.refit_l1(draw_seeds(rng, 1)[0])
+        rounds.refit_l1(random_seeds(rng, 1)[0])
     return rounds
 
 

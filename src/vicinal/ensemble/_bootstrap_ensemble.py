@@ -15,11 +15,11 @@ from vicinal._base import (
     TrainingData,
     atomic_fit,
     documented,
-    draw_seeds,
     is_frame,
     parallel_map,
     predicted_labels,
     query_rows,
+    random_seeds,
     reads_frames,
     store_parameters,
     training_data,
@@ -28,7 +28,7 @@ from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._base._unseen import report_unseen, unreported
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, some_rows
-from vicinal.ensemble._learners import class_probabilities, draw_rows, fresh_learner, row_count
+from vicinal.ensemble._learners import class_probabilities, fresh_learner, resample_rows, row_count
 from vicinal.table import TableEncoder
 
 # Largest bootstrap sample: two gigabytes of row numbers.
@@ -52,7 +52,7 @@ def _bootstrap_data(model: Any, learner: Any, X, y, sample_weight, task: str) ->
 def _fit_estimator(learner: Any, output: Callable, data: TrainingData, n_sampled: int, seed: int):
     """Fit one base model; return it, its out-of-bag rows and its predictions there."""
     rng = check_random_state(seed)
-    rows = draw_rows(rng, data.weights, n_sampled, None if data.classes is None else data.y)
+    rows = resample_rows(rng, data.weights, n_sampled, None if data.classes is None else data.y)
     estimator = fresh_learner(learner, rng).fit(data.rows(rows), data.y[rows])
     unused = np.setdiff1d(np.arange(len(data)), rows)
     with unreported():
@@ -67,7 +67,7 @@ def _fit_estimators(model: Any, learner: Any, output: Callable, data: TrainingDa
             f"sample_weight sums to {n_sampled:.3g}, the size of every bootstrap sample, and "
             f"exceeds {_MAX_SAMPLE:.3g}; divide the weights by their mean."
         )
-    seeds = draw_seeds(model.random_state, model.n_estimators)
+    seeds = random_seeds(model.random_state, model.n_estimators)
     results = parallel_map(
         _fit_estimator,
         [(learner, output, data, n_sampled, seed) for seed in seeds],

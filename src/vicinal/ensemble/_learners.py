@@ -47,7 +47,7 @@ def fold_count(cv, y, classifier):
     return min(cv, most)
 
 
-def draw_rows(rng, weight, n_sampled, codes=None):
+def resample_rows(rng, weight, n_sampled, codes=None):
     """Return rows sampled with replacement, with probabilities proportional to ``weight``.
 
     With ``codes`` every class must appear: a sample that lacks one is repeated ten times at most;

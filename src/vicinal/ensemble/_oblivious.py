@@ -15,12 +15,12 @@ from vicinal._base import (
     TrainingData,
     atomic_fit,
     documented,
-    draw_seeds,
     fold_entries,
     held_out_by_folds,
     is_frame,
     predicted_labels,
     query_rows,
+    random_seeds,
     row_blocks,
     saved,
     store_parameters,
@@ -249,7 +249,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         if self.cv is not None and len(data) >= 2 * self.cv:
             path = select_rounds(self, data, candidates, rng)
             settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
-        boosting = Boosting(data, None, settings, draw_seeds(rng, 1)[0])
+        boosting = Boosting(data, None, settings, random_seeds(rng, 1)[0])
         return self._store(data, boosting.advance(n_rounds))
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
@@ -287,7 +287,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         paths = [Path(self, data, settings) for settings in candidates]
 
         def predict(folds) -> HeldOut:
-            seeds = draw_seeds(rng, len(folds))
+            seeds = random_seeds(rng, len(folds))
             least = min(path.add(folds, seeds).losses.min() for path in paths)
             paths[:] = [path for path in paths if path.losses.min() <= _NEAR * least]
             entries = fold_entries(paths[0].folds, rows)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import TrainingData, draw_seeds, saved, thread_map
+from vicinal._base import TrainingData, random_seeds, saved, thread_map
 from vicinal._kernels.ensemble import _oblivious as kernels
 from vicinal._kernels.ensemble._boosting import weighted_quantile
 
@@ -286,6 +286,6 @@ class Path:
 def select_rounds(model: Any, data: TrainingData, candidates: list[Settings], rng) -> Path:
     """Return the path of the setting of least held-out loss."""
     folds = _folds(data, model.cv, rng)
-    seeds = draw_seeds(rng, len(folds))
+    seeds = random_seeds(rng, len(folds))
     paths = [Path(model, data, settings).add(folds, seeds) for settings in candidates]
     return min(paths, key=lambda path: path.losses.min())

@@ -15,10 +15,10 @@ from vicinal._base import (
     atomic_fit,
     class_factors,
     documented,
-    draw_seeds,
     parallel_map,
     predicted_labels,
     query_rows,
+    random_seeds,
     store_parameters,
     training_data,
 )
@@ -53,7 +53,7 @@ def _folds(model: Any, data: TrainingData) -> list[tuple[np.ndarray, np.ndarray]
     splitter = check_cv(cv, data.y, classifier=classify)
     if isinstance(model.cv, Integral):
         # Files are often sorted by target, so integers mean shuffled folds.
-        seed = draw_seeds(model.random_state, 1)[0]
+        seed = random_seeds(model.random_state, 1)[0]
         splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
     folds = list(splitter.split(data.X, data.y))
     if len(folds) < 2 and model.rule == "1se":
@@ -127,7 +127,7 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
         tree = kind(
             criterion=self.criterion,
             min_samples_leaf=self.min_samples_leaf,
-            random_state=draw_seeds(self.random_state, 1)[0],
+            random_state=random_seeds(self.random_state, 1)[0],
         )
         grown = clone(tree).fit(data.X, data.y, sample_weight=data.weights)
         path = kernels.pruning_path(grown.tree_)

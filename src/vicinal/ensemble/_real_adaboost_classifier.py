@@ -21,7 +21,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
-from vicinal.ensemble._learners import class_probabilities, draw_rows, fresh_learner, row_count
+from vicinal.ensemble._learners import class_probabilities, fresh_learner, resample_rows, row_count
 
 
 @documented
@@ -147,7 +147,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
                     # Mean one, so that learners with absolute thresholds on weights keep working.
                     fit_weighted(estimator, X, codes, round_weight * len(codes))
                 else:
-                    rows = draw_rows(rng, round_weight, n_sampled, codes)
+                    rows = resample_rows(rng, round_weight, n_sampled, codes)
                     estimator.fit(X[rows], codes[rows])
                 log_p = self._log_probabilities(estimator, X)
                 is_wrong = log_p.argmax(axis=1) != codes

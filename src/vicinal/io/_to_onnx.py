@@ -21,7 +21,6 @@ from vicinal.io._onnx import (
     _local,
     _metric,
     _partition,
-    _subspace,
     _trees,
 )
 from vicinal.io._onnx._graph import Graph, Node
@@ -35,7 +34,7 @@ from vicinal.uncertainty import (
     ResponsibilityMixture,
 )
 
-_PARTS = (_linear, _trees, _partition, _ensemble, _subspace, _local, _metric, _auto)
+_PARTS = (_linear, _trees, _partition, _ensemble, _local, _metric, _auto)
 _WRITERS: dict[str, dict] = {
     kind: {name: writer for part in _PARTS for name, writer in getattr(part, table, {}).items()}
     for kind, table in {
@@ -83,10 +82,10 @@ def to_onnx(
 
     These models can be exported: space partitioning with region models that are linear, trees or
     supported by skl2onnx; pruned trees; boosting of symmetric trees and of histograms; boosting,
-    AdaBoost, bootstrap ensembles and model averaging of such models; subspace fusion; truncated RBF
-    models; ``DivideConquerSVC``; local models of the squared error, and anchored ones; neural
-    neighbours and gradient kernels; models of scikit-learn that skl2onnx supports; pipelines,
-    ``AutoClassifier`` and ``AutoRegressor`` of these, also with a ``TableEncoder``.
+    AdaBoost, bootstrap ensembles and model averaging of such models; local models of the squared
+    error, and anchored ones; neural neighbours and gradient kernels; models of scikit-learn that
+    skl2onnx supports; pipelines, ``AutoClassifier`` and ``AutoRegressor`` of these, also with a
+    ``TableEncoder``.
 
     Parameters
     ----------

@@ -13,8 +13,8 @@ from vicinal._base import (
     atomic_fit,
     class_factors,
     documented,
-    draw_seeds,
     query_rows,
+    random_seeds,
     row_blocks,
     saved,
     training_data,
@@ -396,7 +396,7 @@ class AveragedPerceptron(_LinearScores):
             data.y,
             weights,
             len(data.classes),
-            seed=draw_seeds(self.random_state, 1)[0],
+            seed=random_seeds(self.random_state, 1)[0],
             n_epochs=self.max_iter,
         )
         self.mistakes_ = fitted.mistakes

@@ -1,4 +1,4 @@
-"""Local models fitted once at anchors: stored planes, their centres, and how to choose them."""
+"""Local models fitted once at anchors: linear models, their centres, and how to choose them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from vicinal.local._neighborhoods import (
 from vicinal.local._rows import (
     MAX_ROWS,
     LocalRows,
-    draw_rows,
+    comparison_rows,
     is_forest,
     metric_views,
     sees_labels,
@@ -63,7 +63,7 @@ _SPARE = 1.5
 
 @saved(centers="m s", origins="m d", values="m o", slopes="m o d")
 @dataclass(frozen=True)
-class AnchorPlanes:
+class AnchorModels:
     r"""Local linear models at fixed centres, with all that a prediction needs.
 
     The prediction for a query with coordinates p (search) and z (design) is
@@ -138,7 +138,7 @@ def blending_rule(n_blended: int) -> NearestRule:
 class BlendSolver:
     """Weighted average of the models of nearby anchors."""
 
-    anchors: AnchorPlanes
+    anchors: AnchorModels
     link: str
     is_linear: bool
     name: str
@@ -160,7 +160,7 @@ class BlendSolver:
         return self.anchors.blended_slopes(found)
 
 
-def blended_fit(anchors: AnchorPlanes, alpha: float, like: LocalFit) -> LocalFit:
+def blended_fit(anchors: AnchorModels, alpha: float, like: LocalFit) -> LocalFit:
     """Return the model that blends the anchors: they are its rows, in the coordinates of another.
 
     Training rows are not stored.
@@ -195,7 +195,7 @@ class Plan:
 
 
 def check_anchored(estimator, data: TrainingData) -> None:
-    """Refuse what cannot be stored as planes, before any work."""
+    """Refuse what cannot be stored as linear models, before any work."""
     if sparse.issparse(data.X) or not data.is_host:
         raise TypeError(
             f"X is a {type(data.X).__name__}, but {type(estimator).__name__} takes dense NumPy "
@@ -230,7 +230,7 @@ class AnchorSearch:
         self.fit = fit
         self.table = table
         self.settings = settings
-        sample = draw_rows(len(table), settings.random_state, MAX_ROWS)
+        sample = comparison_rows(len(table), settings.random_state, MAX_ROWS)
         self.folds = [(fit.data, held_out_parts(sample, table, settings.random_state))]
         if sees_labels(metric):
             _, views = next(iter(metric_views(table, settings, metric, sample)))
@@ -311,7 +311,7 @@ class AnchorSearch:
             blended = self._blended(coords, data.index.X[held])
             for rule, found in neighborhoods:
                 for alpha in self.alphas:
-                    anchors = fit_planes(self.fit.solver, data, coords, found, alpha, 1)
+                    anchors = fit_anchors(self.fit.solver, data, coords, found, alpha, 1)
                     for n_blended, near in blended.items():
                         values = anchors.predict(data.rows[held], near, self.fit.solver.n_jobs)
                         plan = Plan(rule, alpha, n_blended)
@@ -325,11 +325,11 @@ class AnchorSearch:
             return losses
         for data, coords, neighborhoods, held in self._held(centers, [plan.rule]):
             (_, found), *_ = neighborhoods
-            first = fit_planes(self.fit.solver, data, coords, found, plan.alpha, 1)
+            first = fit_anchors(self.fit.solver, data, coords, found, plan.alpha, 1)
             blended = self._blended(coords, data.index.X[held])
             for n_blended in {plan.n_blended, max(blended)}:
                 anchors = replace(first, n_blended=n_blended)
-                refits = refit_planes(
+                refits = refit_anchors(
                     self.fit.solver, data, anchors, found, plan.alpha, _MAX_REFITS
                 )
                 for i, refitted in enumerate(refits, start=1):
@@ -394,15 +394,15 @@ class AnchorSearch:
 
     # --- models ---
 
-    def fit_plan(self, centers, plan: Plan, data=None, found=None) -> AnchorPlanes:
+    def fit_plan(self, centers, plan: Plan, data=None, found=None) -> AnchorModels:
         """Return the anchors of a plan."""
         data = data or self.fit.data
         coords = self._to_coords(centers, data)
         if found is None:
             found = _SharedSearch(data, coords, [plan.rule], self.fit.factor).found(plan.rule, None)
-        anchors = fit_planes(self.fit.solver, data, coords, found, plan.alpha, plan.n_blended)
+        anchors = fit_anchors(self.fit.solver, data, coords, found, plan.alpha, plan.n_blended)
         shared = (anchors, found, plan.alpha, plan.n_refits)
-        return [anchors, *refit_planes(self.fit.solver, data, *shared)][-1]
+        return [anchors, *refit_anchors(self.fit.solver, data, *shared)][-1]
 
     def held_out(self, centers, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of rows by models that did not see them, and those rows."""
@@ -417,9 +417,9 @@ class AnchorSearch:
         return np.concatenate(values), np.concatenate(used)
 
 
-def fit_planes(
+def fit_anchors(
     solver, data, coords, found: WeightedNeighborhoods, alpha, n_blended
-) -> AnchorPlanes:
+) -> AnchorModels:
     """Return the models at the centres; the prior where no row is near."""
     if data.index.X is data.rows:
         origins = coords
@@ -435,15 +435,15 @@ def fit_planes(
     values = np.tile(prior, (found.n_queries, 1))
     slopes = np.zeros((found.n_queries, len(prior), origins.shape[1]))
     near = np.flatnonzero(~found.is_empty())
-    values[near], slopes[near] = solver.planes(
+    values[near], slopes[near] = solver.linear_models(
         data, origins[near], take_queries(found, near), alpha
     )
-    return AnchorPlanes(coords, origins, values, slopes, n_blended)
+    return AnchorModels(coords, origins, values, slopes, n_blended)
 
 
-def refit_planes(
-    solver, data, anchors: AnchorPlanes, found, alpha, n_refits
-) -> Iterator[AnchorPlanes]:
+def refit_anchors(
+    solver, data, anchors: AnchorModels, found, alpha, n_refits
+) -> Iterator[AnchorModels]:
     """Yield the anchors after each refit to the residuals of their blend (twicing)."""
     near = np.flatnonzero(~found.is_empty())
     used, numbers = np.unique(found.indices, return_inverse=True)
@@ -453,7 +453,7 @@ def refit_planes(
     blended = Localizer(index, anchors.rule).neighborhoods(data.index.X[used])
     for _ in range(n_refits):
         left = Y - anchors.predict(rows, blended, solver.n_jobs)
-        values, slopes = solver.planes_of(rows, left, anchors.origins[near], some, alpha)
+        values, slopes = solver.linear_models_of(rows, left, anchors.origins[near], some, alpha)
         anchors = replace(anchors, values=anchors.values.copy(), slopes=anchors.slopes.copy())
         anchors.values[near] += values
         anchors.slopes[near] += slopes

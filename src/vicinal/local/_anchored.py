@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from vicinal._base import TrainingData, atomic_fit, documented
+from vicinal._base import TrainingData, atomic_fit, documented, store_parameters
 from vicinal._base._compat import Interval, Options, StrOptions
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal._kernels.calibration._probabilities import fit_temperature
@@ -74,7 +74,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
 
     Attributes
     ----------
-    anchors_ : AnchorPlanes
+    anchors_ : AnchorModels
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray
@@ -148,23 +148,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         random_state=None,
         verbose=0,
     ):
-        self.anchors = anchors
-        self.loss = loss
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.metric = metric
-        self.metric_params = metric_params
-        self.degree = degree
-        self.alpha = alpha
-        self.alpha_scale = alpha_scale
-        self.location_columns = location_columns
-        self.algorithm = algorithm
-        self.calibration = calibration
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
@@ -211,7 +195,7 @@ class AnchoredLocalRegressor(
 
     Attributes
     ----------
-    anchors_ : AnchorPlanes
+    anchors_ : AnchorModels
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray
@@ -262,20 +246,7 @@ class AnchoredLocalRegressor(
         random_state=None,
         verbose=0,
     ):
-        self.anchors = anchors
-        self.degree = degree
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.metric = metric
-        self.metric_params = metric_params
-        self.alpha = alpha
-        self.alpha_scale = alpha_scale
-        self.location_columns = location_columns
-        self.algorithm = algorithm
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):

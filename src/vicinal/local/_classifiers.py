@@ -7,7 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels
+from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels, store_parameters
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal._conformal import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
@@ -234,24 +234,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         random_state=None,
         verbose=0,
     ):
-        self.estimator = estimator
-        self.loss = loss
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.metric = metric
-        self.metric_params = metric_params
-        self.degree = degree
-        self.alpha = alpha
-        self.alpha_scale = alpha_scale
-        self.location_columns = location_columns
-        self.algorithm = algorithm
-        self.outside = outside
-        self.calibration = calibration
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
@@ -360,29 +343,17 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             )
         return self._model.kernel(X)
 
-    def leave_one_out(self, rows=None, *, method="predict_proba"):
-        """Return predictions for training rows by models that did not see them.
-
-        Parameters
-        ----------
-        rows : array-like of int, default=None
-            Training rows, all of them by default; rows of zero sample weight are not counted.
-        method : {"predict_proba", "score"}, default="predict_proba"
-            Class probabilities, or the scores they are computed from.
+    def leave_one_out(self):
+        """Return probabilities of training rows by models that did not see them.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_classes)
-            One column per class.
+        ndarray of shape (n_samples, n_classes)
+            One column per class; rows of zero sample weight are not counted.
         """
         check_is_fitted(self)
-        if method not in ("predict_proba", "score"):
-            raise ValueError(f'method={method!r} must be "predict_proba" or "score".')
         check_compiled(self, "leave_one_out")
-        scores = self._model.left_out(None if rows is None else np.asarray(rows))
-        if method == "score":
-            return scores
-        return probabilities(scores, self._model.solver.link, self.temperature_)
+        return probabilities(self._model.left_out(), self._model.solver.link, self.temperature_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

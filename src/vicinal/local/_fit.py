@@ -27,7 +27,7 @@ from vicinal.local._rows import (
     REFERENCE_NEIGHBOR,
     LocalRows,
     SearchOptions,
-    draw_rows,
+    comparison_rows,
     left_out_predictions,
     local_weights,
     mapped,
@@ -462,7 +462,7 @@ def _compare(data: TrainingData, settings: LocalSettings) -> Selected:
     loss, weights = loss_of(data), np.ones(len(data))
     if data.sample_weight is not None:
         weights = data.host(data.sample_weight)
-    sample = draw_rows(len(data), settings.random_state)
+    sample = comparison_rows(len(data), settings.random_state)
     candidates: list[Candidate] = []
     leading: Any = None
     stopping, rows = EarlyStopping(), None

@@ -200,7 +200,7 @@ class GlobalFit(LocalFit):
         return isinstance(rule, RadiusRule) and rule.is_global and not solver.depends_on_origin
 
     @cached_property
-    def _plane(self) -> tuple[Any, np.ndarray, np.ndarray]:
+    def _linear_model(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """Origin, values and slopes there of the model."""
         data = self.data
         weights = data.weights if self.factor is None else data.weights * self.factor
@@ -218,13 +218,13 @@ class GlobalFit(LocalFit):
 
     def predictions(self, X, method: str | None = None) -> np.ndarray:
         """Return predictions or class scores, (n_queries, n_outputs)."""
-        origin, level, slopes = self._plane
+        origin, level, slopes = self._linear_model
         design = self.data.locate(X)[1]
         return level + np.asarray(design @ slopes.T - origin @ slopes.T)
 
     def slopes(self, X) -> np.ndarray:
         """Return gradients with respect to the columns of X, the same for every query."""
-        slopes = self._plane[2]
+        slopes = self._linear_model[2]
         slopes = np.broadcast_to(slopes, (num_samples(X), *slopes.shape))
         return self.data.mapping.pull_back(slopes, X)
 

@@ -20,6 +20,7 @@ from vicinal._base import (
     namespace,
     query_rows,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -157,15 +158,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         random_state=None,
         verbose=0,
     ):
-        self.n_rounds = n_rounds
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-        self.diagonal = diagonal
-        self.standardize = standardize
-        self.task = task
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -2,7 +2,7 @@
 
 from numbers import Integral, Real
 
-from vicinal._base import atomic_fit, documented
+from vicinal._base import atomic_fit, documented, store_parameters
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal.local._fit import local_data, resolve, select, store
 from vicinal.local._regressors import BaseLocalRegressor
@@ -114,14 +114,7 @@ class LoessRegressor(BaseLocalRegressor):
         algorithm="auto",
         n_jobs=None,
     ):
-        self.span = span
-        self.degree = degree
-        self.robust_iterations = robust_iterations
-        self.surface = surface
-        self.cell = cell
-        self.metric = metric
-        self.algorithm = algorithm
-        self.n_jobs = n_jobs
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

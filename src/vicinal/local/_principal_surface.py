@@ -18,6 +18,7 @@ from vicinal._base import (
     positive_rows,
     row_blocks,
     saved,
+    store_parameters,
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -144,12 +145,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         n_jobs=None,
         random_state=None,
     ):
-        self.n_components = n_components
-        self.bandwidth = bandwidth
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None, sample_weight=None):

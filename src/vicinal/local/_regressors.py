@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import TrainingData, atomic_fit, documented
+from vicinal._base import TrainingData, atomic_fit, documented, store_parameters
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
@@ -458,22 +458,7 @@ class LocalRegressor(BaseLocalRegressor):
         random_state=None,
         verbose=0,
     ):
-        self.estimator = estimator
-        self.degree = degree
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.metric = metric
-        self.metric_params = metric_params
-        self.alpha = alpha
-        self.alpha_scale = alpha_scale
-        self.robust_iterations = robust_iterations
-        self.location_columns = location_columns
-        self.algorithm = algorithm
-        self.outside = outside
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @atomic_fit
     def partial_fit(self, X, y, sample_weight=None, groups=None):
@@ -564,12 +549,4 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         n_jobs=None,
         random_state=None,
     ):
-        self.bandwidth = bandwidth
-        self.n_neighbors = n_neighbors
-        self.kernel = kernel
-        self.metric = metric
-        self.metric_params = metric_params
-        self.algorithm = algorithm
-        self.outside = outside
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())

@@ -720,7 +720,7 @@ def nearest_rule(settings: Any, rows: LocalRows) -> NearestRule:
 
 
 def _bandwidths(rows: LocalRows, random_state: Any) -> list[float]:
-    some = draw_rows(rows.n_samples, random_state, 500)
+    some = comparison_rows(rows.n_samples, random_state, 500)
     m = min(rows.n_samples, REFERENCE_NEIGHBOR + 1)
     distances, _ = rows.index.nearest(rows.index.X[some], m)
     reference = float(np.median(distances[:, -1]))
@@ -734,7 +734,7 @@ def affordable_sizes(sizes: Sequence[int], total_weight: float, n_columns: int) 
     return [k for k in sizes if k <= min(most, dear)] or [max(1, min(most, sizes[0]))]
 
 
-def draw_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray:
+def comparison_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray:
     """Return the rows on which candidates are compared: all, or a random sample of ``limit``."""
     if n_samples <= limit:
         return np.arange(n_samples)

@@ -222,22 +222,22 @@ class RidgeSolver:
                 out[t] = (fit[1:] @ Y[found.indices[entries]]).T
         return out
 
-    def planes(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
+    def linear_models(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
         """Return values and slopes at the origins; neighbourhoods of one class need no fit."""
         pure = data.one_class(found)
         if pure is None or not pure.any():
-            return self.planes_of(data.rows, data.columns, origins, found, alpha)
+            return self.linear_models_of(data.rows, data.columns, origins, found, alpha)
         columns = data.columns
         values = columns[found.indices[found.indptr[:-1]]]
         slopes = np.zeros((found.n_queries, columns.shape[1], origins.shape[1]))
         mixed = np.flatnonzero(~pure)
         some = take_queries(found, mixed)
-        values[mixed], slopes[mixed] = self.planes_of(
+        values[mixed], slopes[mixed] = self.linear_models_of(
             data.rows, columns, origins[mixed], some, alpha
         )
         return values, slopes
 
-    def planes_of(self, rows, Y, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
+    def linear_models_of(self, rows, Y, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
         """Return values (n, n_outputs) and slopes (n, n_outputs, n_columns) of ridge fits.
 
         A polynomial of degree 2 is stored as its tangent plane.
@@ -366,7 +366,7 @@ class NewtonSolver:
         """Return gradients of shape (n_queries, n_classes, n_columns)."""
         return self._fit(data, design, found, alpha, want_slopes=True)[1]
 
-    def planes(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
+    def linear_models(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
         """Return scores and slopes at the origins."""
         return self._fit(data, origins, found, alpha, want_slopes=True)
 

@@ -15,9 +15,9 @@ from vicinal._base import (
     Progress,
     as_numpy,
     captured,
-    draw_seeds,
     free_memory,
     namespace,
+    random_seeds,
     row_blocks,
     thread_map,
 )
@@ -103,7 +103,7 @@ def resolve(model: Any, n_rows: int, n_features: int, *, on_host: bool) -> NetSe
     return NetSettings(
         type(model).__name__,
         [net_shape(model, n_features, own) for own in periodic],
-        draw_seeds(model.random_state, model.n_estimators),
+        random_seeds(model.random_state, model.n_estimators),
         training_plan(model, n_rows),
         not on_host,
         model.n_jobs if on_host else 1,

@@ -261,7 +261,7 @@ class GraphEngine(_FetchingEngine):
     def within(self, Q, radii, left_out):
         raise ValueError(
             "algorithm='approximate' does not support radius_neighbors; use kneighbors or "
-            "mass_neighbors, or algorithm='auto'."
+            "algorithm='auto'."
         )
 
 

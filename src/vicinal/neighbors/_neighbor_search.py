@@ -1,7 +1,7 @@
 """Nearest neighbours for local models."""
 
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -17,11 +17,11 @@ from vicinal._base import (
     check_magnitude,
     check_same_library,
     documented,
-    draw_seeds,
     is_array_api,
     is_ready,
     namespace,
-    row_blocks,
+    random_seeds,
+    store_parameters,
     validate_array_api,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -81,84 +81,11 @@ class Neighborhoods(NamedTuple):
             yield self.distances[part], self.indices[part]
 
 
-def grow_neighborhoods(engine: Any, Q: Any, mass: float, weights: Any, left_out: Any):
-    """Return the smallest neighbourhoods of total weight above ``mass``, ties included.
-
-    The number of neighbours is doubled for queries whose neighbours weigh too little or end within
-    a tie.
-    """
-    xp, device = namespace(weights), compat.device(weights)
-    n_rows = weights.shape[0]
-    typical = float(xp.sum(weights)) / n_rows
-    first_width = min(n_rows, int(min(mass / typical if typical else n_rows, n_rows)) + 9)
-    found = []
-    for block in row_blocks(Q.shape[0], 64 * first_width):
-        pending = xp.arange(block.start, block.stop, dtype=xp.int64, device=device)
-        width = first_width
-        while pending.shape[0]:
-            distances, rows = engine.nearest(_rows(Q, pending), width, left_out.part(pending))
-            radii, inside, held, complete = enclose(distances, rows, weights, mass)
-            if width == n_rows:
-                _check_mass(held, mass)
-                complete = xp.ones_like(complete)
-            queries = pending[:, None] + xp.zeros_like(rows)
-            inside = inside & complete[:, None]
-            done = xp.nonzero(complete)[0]
-            ends = xp.take(pending, done), xp.take(radii, done)
-            found.append((*ends, queries[inside], rows[inside], distances[inside]))
-            pending = xp.take(pending, xp.nonzero(~complete)[0])
-            width = min(n_rows, 2 * width)
-    order_of, radii, queries, rows, distances = (
-        xp.concat(part) for part in zip(*found, strict=True)
-    )
-    order = xp.argsort(queries, stable=True)
-    return Neighborhoods(
-        starts(queries, Q.shape[0]),
-        xp.take(rows, order),
-        xp.take(distances, order),
-        xp.take(radii, xp.argsort(order_of)),
-    )
-
-
-def enclose(distances: Any, rows: Any, weights: Any, mass: float) -> tuple[Any, Any, Any, Any]:
-    """Return the radius at which each sorted list of neighbours first weighs more than ``mass``.
-
-    Returns the radii, the entries within (without rows of weight 0), the weight of each whole list,
-    and whether the list is complete: heavy enough, and without a tie at its end.
-    """
-    xp = namespace(weights)
-    own = xp.reshape(xp.take(weights, xp.reshape(rows, (-1,))), rows.shape)
-    own = xp.where(xp.isfinite(distances), own, xp.zeros_like(own))
-    total = xp.cumulative_sum(own, axis=1)
-    enough = xp.astype(total > mass, xp.int8)
-    position = xp.argmax(enough, axis=1)
-    columns = xp.arange(rows.shape[1], device=compat.device(rows))
-    here = columns[None, :] == position[:, None]
-    radii = xp.sum(xp.where(here, distances, xp.zeros_like(distances)), axis=1)
-    inside = (distances <= radii[:, None]) & (own > 0)
-    complete = (total[:, -1] > mass) & (distances[:, -1] > radii)
-    return radii, inside, total[:, -1], complete
-
-
 def starts(queries: Any, n_queries: int) -> Any:
     """Return ``indptr`` of a CSR matrix from the sorted queries of its entries."""
     xp = namespace(queries)
     edges = xp.arange(n_queries + 1, dtype=xp.int64, device=compat.device(queries))
     return xp.searchsorted(xp.sort(queries), edges)
-
-
-def _check_mass(held: Any, mass: float) -> None:
-    xp = namespace(held)
-    least = float(xp.min(held))
-    if not least > mass:
-        raise ValueError(
-            f"n_neighbors={mass:g} must be below the total weight {least:g} of the training rows; "
-            "lower n_neighbors."
-        )
-
-
-def _rows(Q: Any, which: Any) -> Any:
-    return Q[which] if sparse.issparse(Q) else namespace(Q).take(Q, which, axis=0)
 
 
 _METRICS = set().union(*VALID_METRICS.values()) - {"precomputed"}
@@ -176,9 +103,9 @@ class NeighborSearch(BaseEstimator):
 
     The search of the local models. Compared with :class:`~sklearn.neighbors.NearestNeighbors` it
     orders equal distances by row number, excludes rows by index or group (duplicates of a row
-    stay), counts weights instead of rows, computes distances by differences (a duplicate is at
-    distance 0), and works on torch tensors on their device. Results do not depend on ``n_jobs``, on
-    ``working_memory`` or on the other queries of a call.
+    stay), computes distances by differences (a duplicate is at distance 0), and works on torch
+    tensors on their device. Results do not depend on ``n_jobs``, on ``working_memory`` or on the
+    other queries of a call.
 
     Read more in the :doc:`user guide </guide/neighbors>`.
 
@@ -264,12 +191,7 @@ class NeighborSearch(BaseEstimator):
         n_jobs=None,
         random_state=None,
     ):
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.metric_params = metric_params
-        self.algorithm = algorithm
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None):
@@ -285,7 +207,7 @@ class NeighborSearch(BaseEstimator):
         X = self._validate(X, reset=True)
         self.n_samples_fit_ = int(X.shape[0])
         self.algorithm_ = self._choose_algorithm(X)
-        graph_seed, sample_seed = draw_seeds(self.random_state, 2)
+        graph_seed, sample_seed = random_seeds(self.random_state, 2)
         self._engine = self._build_engine(X, graph_seed)
         self.recall_ = self._measure_recall(X, sample_seed)
         return self
@@ -346,53 +268,6 @@ class NeighborSearch(BaseEstimator):
         radii = self._check_radii(radius, Q)
         queries, rows, distances = self._engine.within(Q, radii, left_out)
         return Neighborhoods(starts(queries, Q.shape[0]), rows, distances, radii)
-
-    def mass_neighbors(
-        self, X=None, n_neighbors=None, *, sample_weight=None, exclude=None, groups=None
-    ):
-        """Find the smallest neighbourhoods of total weight above ``n_neighbors``, ties included.
-
-        Without weights the radius is the distance of neighbour ``n_neighbors + 1``, which is the
-        bandwidth of a local model. All rows within the radius or on it are returned, so the result
-        does not depend on the order of the training rows. A row of weight 2 counts as two rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features), default=None
-            Queries. ``None`` means the training rows, each without itself.
-        n_neighbors : float, default=None
-            Weight to exceed; ``None`` means the parameter of that name.
-        sample_weight : array-like of shape (`n_samples_fit_`,), default=None
-            Weights of the training rows, one each for ``None``.
-        exclude, groups : array-like, default=None
-            Rows left out, as for `kneighbors`.
-
-        Returns
-        -------
-        neighborhoods : Neighborhoods
-            Flat arrays ``indptr``, ``indices``, ``distances``, ``radii``; rows of weight 0 are
-            not listed.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from vicinal.neighbors import NeighborSearch
-        >>> X = np.array([[0.0], [1.0], [-1.0], [2.0], [5.0]])
-        >>> search = NeighborSearch().fit(X)
-        >>> found = search.mass_neighbors([[0.0]], 1)
-        >>> found.radii, found.indices
-        (array([1.]), array([0, 1, 2]))
-        >>> found = search.mass_neighbors([[0.0]], 1, sample_weight=[2, 1, 1, 1, 1])
-        >>> found.radii, found.indices
-        (array([0.]), array([0]))
-        """
-        check_is_fitted(self)
-        mass = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not isinstance(mass, Real) or not mass >= 0:
-            raise ValueError(f"n_neighbors={mass!r} must be a number of at least 0.")
-        Q, left_out = self._queries(X, exclude, groups)
-        weights = self._check_row_weights(sample_weight, Q)
-        return grow_neighborhoods(self._engine, Q, float(mass), weights, left_out)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -490,7 +365,7 @@ class NeighborSearch(BaseEstimator):
                 raise ValueError(
                     f"NeighborSearch rows have shape {rows.shape}, which does not fit."
                 )
-            self._engine = self._build_engine(rows, draw_seeds(self.random_state, 2)[0])
+            self._engine = self._build_engine(rows, random_seeds(self.random_state, 2)[0])
 
     def _measure_recall(self, X, seed):
         """Return the share of exact neighbours found for some training rows."""
@@ -589,20 +464,3 @@ class NeighborSearch(BaseEstimator):
             return np.array(np.broadcast_to(radii, Q.shape[:1]))
         radii = xp.asarray(radii, device=compat.device(Q), dtype=xp.float64)
         return radii + xp.zeros(Q.shape[0], device=compat.device(Q), dtype=xp.float64)
-
-    def _check_row_weights(self, sample_weight, Q):
-        """Return weights of the training rows as float64 in the library of the data."""
-        xp = namespace(Q) if is_array_api(Q) else np
-        n_rows = self.n_samples_fit_
-        if sample_weight is None:
-            weights = xp.ones(n_rows, dtype=xp.float64)
-        else:
-            weights = xp.asarray(sample_weight, dtype=xp.float64)
-        if weights.shape != (n_rows,):
-            raise ValueError(
-                f"sample_weight must hold one weight for each of the {n_rows} training rows, got "
-                f"shape {tuple(weights.shape)}."
-            )
-        if not bool(xp.all(xp.isfinite(weights) & (weights >= 0))):
-            raise ValueError("sample_weight holds negative, infinite or missing values.")
-        return compat.to_device(weights, compat.device(Q)) if is_array_api(Q) else weights

@@ -26,8 +26,8 @@ from vicinal._base import (
     block_moments,
     class_factors,
     dense,
-    draw_seeds,
     merge_moments,
+    random_seeds,
     refuse,
     row_uniforms,
     sample_rows,
@@ -551,7 +551,7 @@ def _fit_table(
         n_regions, errors = choose_n_regions(data, settings, rng)
     else:
         n_regions = limit_regions(settings.n_regions, found.n_rows)
-    seeds = draw_seeds(rng, settings.n_init if n_regions > 1 else 1)
+    seeds = random_seeds(rng, settings.n_init if n_regions > 1 else 1)
     firsts = _first_regions(settings.init, blocks, found, table, n_regions, seeds, rng)
     runs = [Run(n_regions, Chain(first, n_regions)) for first in firsts]
     engine = BlockEngine(blocks, table, found.n_rows, settings.max_iter)
@@ -585,7 +585,7 @@ def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
             FirstRegions(by_class=kernels.assign_classes(codes, n_regions, state))
             for state in states
         ]
-    sampled = sample_rows(blocks, found, SAMPLE_ROWS, draw_seeds(rng, 1)[0])
+    sampled = sample_rows(blocks, found, SAMPLE_ROWS, random_seeds(rng, 1)[0])
     X, _, weight = table.rows(sampled)
     if init == "hyperplane":
         return [

@@ -13,7 +13,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from vicinal._base import TrainingData, as_numpy, class_factors, draw_seeds, namespace, parallel_map
+from vicinal._base import (
+    TrainingData,
+    as_numpy,
+    class_factors,
+    namespace,
+    parallel_map,
+    random_seeds,
+)
 from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._learners import fit_single, is_plain_lda, make_learner
@@ -245,7 +252,7 @@ def _run_starts(
         start: Any = partial(soft_start, data, validation, n_regions, settings)
         shares_memory = True
     elif n_regions == 1:
-        own = int(seed) if isinstance(seed, Integral) else draw_seeds(rng, 1)[0]
+        own = int(seed) if isinstance(seed, Integral) else random_seeds(rng, 1)[0]
         learner = make_learner(settings.region_estimator, data, "region_estimator", is_single=True)
         return [fit_single(learner, data, own)]
     else:
@@ -259,7 +266,7 @@ def _run_starts(
     with threadpool_limits(1, user_api="blas"):
         cascades = parallel_map(
             start,
-            [(seed,) for seed in draw_seeds(rng, n_starts)],
+            [(seed,) for seed in random_seeds(rng, n_starts)],
             n_jobs=settings.n_jobs,
             prefer="threads" if shares_memory else None,
             label=settings.label,

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from vicinal._base import TrainingData, draw_seeds, fit_weighted, take_rows, takes_weights
+from vicinal._base import TrainingData, fit_weighted, random_seeds, take_rows, takes_weights
 from vicinal._kernels.cascade._hard import any_linear_errors, linear_errors, weighted_ridge
 from vicinal._kernels.linear._covariance import lda_statistics
 from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale, margins_of
@@ -195,7 +195,7 @@ class PerceptronLearner(LinearLearner):
             entries,
             weights,
             n_classes,
-            seed=draw_seeds(seed, 1)[0],
+            seed=random_seeds(seed, 1)[0],
             n_epochs=self.estimator.max_iter,
             rows=rows,
         )

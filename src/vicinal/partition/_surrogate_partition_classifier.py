@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from vicinal._base import (
     atomic_fit,
     documented,
-    draw_seeds,
     parallel_map,
     query_rows,
+    random_seeds,
     saved,
     store_parameters,
     training_data,
@@ -169,7 +169,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
             alternate_blocks,
             [
                 (*problem, np.random.RandomState(seed))
-                for seed in draw_seeds(self.random_state, self.n_init)
+                for seed in random_seeds(self.random_state, self.n_init)
             ],
             n_jobs=self.n_jobs,
             prefer="threads",

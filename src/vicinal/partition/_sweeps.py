@@ -189,7 +189,7 @@ class _RowState:
     gate: Any = None  # rows, labels and weights of the current gate
     loss: Any = None  # of every row, after the last sweep
 
-    def draw_seed(self) -> int:
+    def next_seed(self) -> int:
         return int(self.rng.randint(_MAX_SEED))
 
 
@@ -242,7 +242,7 @@ class ArrayEngine(Engine):
     def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         return [
             [
-                self._region_problem(rows, run.state.draw_seed())
+                self._region_problem(rows, run.state.next_seed())
                 for rows in kernels.rows_by_region(run.state.region, run.n_regions)
             ]
             for run in runs
@@ -284,7 +284,7 @@ class ArrayEngine(Engine):
         rows, labels, _ = state.gate
         return Problem(
             rows.shape[0],
-            partial(self.gate_learner.fit_gate, self.data, *state.gate, state.draw_seed()),
+            partial(self.gate_learner.fit_gate, self.data, *state.gate, state.next_seed()),
             n_passed=int(namespace(labels).sum(labels)),
         )
 

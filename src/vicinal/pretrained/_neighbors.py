@@ -14,11 +14,12 @@ from vicinal._base import (
     check_saved,
     column_mask,
     documented,
-    draw_seeds,
     predicted_labels,
     query_rows,
+    random_seeds,
     row_blocks,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval
@@ -78,10 +79,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     def __init__(
         self, n_passes=2, *, categorical_features=None, max_context=3000, random_state=None
     ):
-        self.n_passes = n_passes
-        self.categorical_features = categorical_features
-        self.max_context = max_context
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     # --- training rows ------------------------------------------------------------------------
 
@@ -93,7 +91,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         self._is_category = column_mask(
             self.categorical_features, data.n_features, names, "categorical_features"
         )
-        self.seeds_ = draw_seeds(self.random_state, self.n_passes)
+        self.seeds_ = random_seeds(self.random_state, self.n_passes)
         self._read()
 
     def _read(self) -> None:

@@ -22,9 +22,9 @@ from vicinal._base import (
     atomic_fit,
     class_factors,
     documented,
-    draw_seeds,
     parallel_map,
     query_rows,
+    random_seeds,
     saved,
     store_parameters,
     training_data,
@@ -213,7 +213,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         self._dtype = data.X.dtype.name
         factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
         bounds = self.C * data.weights * factors[data.y]
-        seeds = draw_seeds(self.random_state, 3)
+        seeds = random_seeds(self.random_state, 3)
         self.cluster_centers_, labels = divide(data.X, data.weights, settings, seeds[0])
         self.n_clusters_ = len(self.cluster_centers_)
         self.cluster_sizes_ = np.bincount(labels)
@@ -456,7 +456,7 @@ def out_of_fold_scores(data: TrainingData, bounds, labels, settings: SVMSettings
     groups = groups_of(labels, labels.max() + 1)
     tasks = [
         (settings.svm, data.X[rows], data.y[rows], bounds[rows], n_classes, own)
-        for rows, own in zip(groups, draw_seeds(seed, len(groups)), strict=True)
+        for rows, own in zip(groups, random_seeds(seed, len(groups)), strict=True)
     ]
     label = "DivideConquerSVC calibration"
     scores = by_group(_cross_score, tasks, groups, label=label, **settings.parallel)

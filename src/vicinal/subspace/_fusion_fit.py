@@ -25,10 +25,10 @@ from vicinal._base import (
     check_fold_count,
     cross_fit,
     dense,
-    draw_seeds,
     fit_weighted,
     join_blocks,
     parallel_map,
+    random_seeds,
     row_uniforms,
     seeded_clone,
     survey,
@@ -127,7 +127,7 @@ def _decompositions(model: Any, classes: Any, rng: np.random.RandomState) -> lis
                 f"decompositions holds {spec!r}; give names among {METHODS} or objects with "
                 "fit and transform_subspace."
             )
-        found.append(seeded_clone(spec, draw_seeds(rng, 1)[0]))
+        found.append(seeded_clone(spec, random_seeds(rng, 1)[0]))
     if not found and not model.include_full:
         raise ValueError(
             "decompositions is empty and include_full=False, so there is no local model; name a "
@@ -203,7 +203,7 @@ def _unfitted_views(
     ]
     if settings.include_full:
         subspaces.append(("all features", None, 0))
-    seeds = draw_seeds(rng, len(subspaces))
+    seeds = random_seeds(rng, len(subspaces))
     views = [
         (own, index, seeded_clone(settings.local, seed))
         for (_, own, index), seed in zip(subspaces, seeds, strict=True)
@@ -228,7 +228,7 @@ def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels
         fitted = _fit_views(views, data, settings)
         scores = np.hstack([settings.scores(view, data.X) for view in fitted])
     else:
-        scores = _held_out_scores(views, data, settings, draw_seeds(rng, 1)[0])
+        scores = _held_out_scores(views, data, settings, random_seeds(rng, 1)[0])
         fitted = _fit_views(views, data, settings)
     return LocalModels(decompositions, names, fitted, scores)
 
@@ -326,7 +326,7 @@ def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalMod
     """Learn decompositions and local models, and score the training rows where they are."""
     decompositions = [own.fit_blocks(blocks) for own in settings.decompositions]
     names, views = _unfitted_views(decompositions, settings, rng)
-    folds = Folds(draw_seeds(rng, 1)[0], int(settings.cv))
+    folds = Folds(random_seeds(rng, 1)[0], int(settings.cv))
     fold_views = [_fit_fold_blocks(views, blocks, folds, fold) for fold in range(folds.n_folds)]
     by_subspace = [list(own) for own in zip(*fold_views, strict=True)]
     scores = blocks.then(_score, settings, by_subspace, folds, n_features=0).held()

@@ -17,10 +17,10 @@ from vicinal._base import (
     atomic_fit_blocks,
     check_fold_count,
     documented,
-    draw_seeds,
     fit_weighted,
     parallel_map,
     query_rows,
+    random_seeds,
     saved,
     seeded_clone,
     store_parameters,
@@ -352,7 +352,7 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
             is_rare = class_weights.min() < _RARE * class_weights.mean()
             loss = "log_loss" if is_rare else "squared_error"
             fusion = TruncatedRBFClassifier(_truncated_order(n_scores), loss=loss)
-        return seeded_clone(fusion, draw_seeds(rng, 1)[0])
+        return seeded_clone(fusion, random_seeds(rng, 1)[0])
 
     @available_if(_fusion_can("decision_function"))
     def decision_function(self, X):
@@ -488,7 +488,7 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
         fusion = self.fusion_estimator
         if fusion is None:
             fusion = TruncatedRBFRegressor(_truncated_order(R.shape[1]))
-        fusion = seeded_clone(fusion, draw_seeds(rng, 1)[0])
+        fusion = seeded_clone(fusion, random_seeds(rng, 1)[0])
         self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
         return self
 

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from vicinal._base import (
     atomic_fit,
     documented,
-    draw_seeds,
     query_rows,
+    random_seeds,
     row_blocks,
     saved,
     training_data,
@@ -36,10 +36,10 @@ from vicinal.surface._search import (
     NearestPoints,
     SurfaceProjection,
     SurfaceSearch,
-    draw_proposals,
     first_crossing,
     first_order,
     nearest,
+    random_proposals,
     some_point,
     surface_gradients,
     tree_boxes,
@@ -229,8 +229,8 @@ class DecisionSurface(BaseEstimator):
         chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))
         self._codes = labels
         self._references = ReferenceRows(chart.coordinates(self._X), labels)
-        seeds = draw_seeds(self.random_state, 2)
-        self._proposals = draw_proposals(np.random.RandomState(seeds[0]), X.shape[1])
+        seeds = random_seeds(self.random_state, 2)
+        self._proposals = random_proposals(np.random.RandomState(seeds[0]), X.shape[1])
         self._sample_surface(chart, labels, wrap, seeds[1])
         return self
 

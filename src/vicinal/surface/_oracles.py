@@ -17,7 +17,7 @@ from sklearn.svm import SVC, NuSVC
 
 from vicinal._base import forest_proba, import_optional, row_blocks, saved
 from vicinal._base._parallel import check_stopped
-from vicinal._kernels.surface._closed_forms import kernel_machine, perceptron_layers
+from vicinal._kernels.surface._closed_forms import kernel_classifier, perceptron_layers
 
 # Probabilities are kept off 0 and 1 by this much before their logit is taken.
 _FLOOR = 1e-12
@@ -79,24 +79,24 @@ class LinearOracle:
 
 
 @saved()
-class KernelMachine:
+class KernelClassifier:
     """Support vector machine of two classes."""
 
-    def __init__(self, machine):
-        self.machine = machine
+    def __init__(self, svc):
+        self.svc = svc
 
     def scores(self, X, gradient: bool):
         """Return scores and gradients."""
-        machine = self.machine
-        return kernel_machine(
+        svc = self.svc
+        return kernel_classifier(
             X,
-            np.asarray(machine.support_vectors_, dtype=np.float64),
-            np.asarray(machine.dual_coef_, dtype=np.float64)[0],
-            float(machine.intercept_[0]),
-            machine.kernel,
-            machine._gamma,
-            machine.coef0,
-            machine.degree,
+            np.asarray(svc.support_vectors_, dtype=np.float64),
+            np.asarray(svc.dual_coef_, dtype=np.float64)[0],
+            float(svc.intercept_[0]),
+            svc.kernel,
+            svc._gamma,
+            svc.coef0,
+            svc.degree,
             gradient,
         )
 
@@ -226,7 +226,7 @@ def _closed_form(estimator, X, wrap):
     if type(estimator) in (SVC, NuSVC):
         kernels = ("rbf", "poly", "sigmoid", "linear")
         if len(estimator.classes_) == 2 and estimator.kernel in kernels and not estimator._sparse:
-            return KernelMachine(estimator)
+            return KernelClassifier(estimator)
         return None
     if type(estimator) is MLPClassifier:
         return NeuralNetwork(estimator)

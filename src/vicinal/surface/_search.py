@@ -128,7 +128,7 @@ class SurfaceSearch:
     """Known rows and points of a surface, and settings of its search.
 
     ``references`` are rows of known label, ``pool`` known points of the surface, ``proposals`` what
-    :func:`draw_proposals` returned, ``boxes`` the leaves of a single tree. ``length`` is the unit
+    :func:`random_proposals` returned, ``boxes`` the leaves of a single tree. ``length`` is the unit
     of steps, ``tol`` the accuracy in coordinates.
     """
 
@@ -293,7 +293,7 @@ def nearest(problem: Problem, search: SurfaceSearch) -> NearestPoints:
     return nearest_by_gradient(problem, search)
 
 
-def draw_proposals(random_state, d: int):
+def random_proposals(random_state, d: int):
     """Return random proposals for the label-only search, the same for every query.
 
     Columns are set back one at a time, in tenths, in quarters, in halves: trees and rules often

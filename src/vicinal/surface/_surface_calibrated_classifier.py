@@ -16,9 +16,9 @@ from vicinal._base import (
     atomic_fit,
     check_fold_count,
     documented,
-    draw_seeds,
     fit_weighted,
     query_rows,
+    random_seeds,
     saved,
     takes_weights,
     training_data,
@@ -155,7 +155,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
                 f"sample_weight was given, but {type(self.estimator).__name__}.fit does not accept "
                 "it; omit it, or use another estimator."
             )
-        self._seed = draw_seeds(self.random_state, 1)[0]
+        self._seed = random_seeds(self.random_state, 1)[0]
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         parts = [self._fit_surface(data, positive) for positive in positives]
         self.surfaces_ = [part[0] for part in parts]

@@ -8,7 +8,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_groups, check_is_table, documented, is_frame
+from vicinal._base import (
+    atomic_fit,
+    check_groups,
+    check_is_table,
+    documented,
+    is_frame,
+    store_parameters,
+)
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
 from vicinal._base._tables import column_names
 from vicinal._base._unseen import UnseenValues, report_unseen
@@ -165,12 +172,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         drop_identifiers=True,
         unseen="warn",
     ):
-        self.encoding = encoding
-        self.kinds = kinds
-        self.max_categories = max_categories
-        self.text_components = text_components
-        self.drop_identifiers = drop_identifiers
-        self.unseen = unseen
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None):

@@ -23,6 +23,7 @@ from vicinal._base import (
     fit_weighted,
     group_folds,
     narrowed,
+    store_parameters,
     takes_weights,
     training_data,
 )
@@ -61,10 +62,7 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     """
 
     def __init__(self, estimator, *, cv=None, n_jobs=None, random_state=None):
-        self.estimator = estimator
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _fit(self, X, y, sample_weight, groups, task) -> TrainingData:
         """Fit the model, and predict held-out rows."""

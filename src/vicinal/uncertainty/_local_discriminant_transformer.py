@@ -6,7 +6,14 @@ import array_api_compat as compat
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from vicinal._base import atomic_fit, draw_seeds, query_rows, saved, store_parameters, training_data
+from vicinal._base import (
+    atomic_fit,
+    query_rows,
+    random_seeds,
+    saved,
+    store_parameters,
+    training_data,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.cascade._hard import nearest_center
 from vicinal._kernels.metric import _mixture as kernels
@@ -228,7 +235,7 @@ class LocalDiscriminantTransformer(
         weights = compat.array_namespace(data.X).astype(data.weights, data.X.dtype)
         if self.region_method == "kmeans":
             self.mixture_ = None
-            seed = draw_seeds(self.random_state, 1)[0]
+            seed = random_seeds(self.random_state, 1)[0]
             self.centers_ = weighted_centers(
                 data.X, weights, self.n_regions, seed, n_init=self.n_init
             )

@@ -14,9 +14,9 @@ from vicinal._base import (
     Progress,
     TrainingData,
     as_numpy,
-    draw_seeds,
     host_jobs,
     n_threads,
+    random_seeds,
     thread_map,
 )
 from vicinal._kernels.linear._covariance import class_covariances, whitening_map
@@ -186,7 +186,7 @@ def learn_metrics(
     uncertainty, importance = _importance(rows.take(learned.positions), settings)
     everywhere = np.full(len(data), np.nan)
     everywhere[learned.positions] = uncertainty
-    seeds = draw_seeds(rng, 1 + n_splits)
+    seeds = random_seeds(rng, 1 + n_splits)
     parts = [(learned, watched)]
     parts += [_hold_out(data, None, settings, rng) for _ in range(1, n_splits)]
     splits = [

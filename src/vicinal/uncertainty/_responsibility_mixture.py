@@ -22,8 +22,8 @@ from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     documented,
-    draw_seeds,
     query_rows,
+    random_seeds,
     sample_rows,
     saved,
     store_parameters,
@@ -391,7 +391,7 @@ def _start_centers(model, center, random_state, sample) -> list:
         return [xp.asarray(means, dtype=center.dtype, device=device) - center[None, :]]
     if model.n_components == 1:
         return [xp.zeros((1, center.shape[0]), dtype=center.dtype, device=device)]
-    seeds = draw_seeds(random_state, model.n_init)
+    seeds = random_seeds(random_state, model.n_init)
     some = sample(seeds[0])
     rows = some.X - center[None, :]
     return [weighted_centers(rows, some.sample_weight, model.n_components, seed) for seed in seeds]
@@ -430,8 +430,8 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
 def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
     if block.y is not None:
         raise ValueError(
-            "A fit to blocks of rows does not take labels y; pass "
-            "sample_weight=vicinal.distributed.uncertainty_map(X, y, n_neighbors) instead."
+            "A fit to blocks of rows does not take labels y; pass the weights of the rows as "
+            "sample_weight instead."
         )
     xp, weights = compat.array_namespace(block.X), block.sample_weight
     return xp.sum(weights), xp.sum(block.X * weights[:, None], axis=0)

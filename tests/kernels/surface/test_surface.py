@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from vicinal._kernels.calibration._probabilities import fit_platt, fit_saturated_platt
 from vicinal._kernels.surface import _nearest_point
 from vicinal._kernels.surface._closed_forms import (
-    kernel_machine,
+    kernel_classifier,
     leaf_boxes,
     nearest_in_boxes,
     perceptron_layers,
@@ -233,13 +233,13 @@ def test_leaf_boxes_cover_the_space_once_and_distances_are_exact():
 def test_gradient_of_kernel_machines(kernel, rng):
     V, dual, X = rng.normal(size=(6, 3)), rng.normal(size=6), rng.normal(size=(4, 3))
     rest = (V, dual, 0.3, kernel, 0.4, 0.5, 3)
-    _, slope = kernel_machine(X, *rest, True)
+    _, slope = kernel_classifier(X, *rest, True)
     for j in range(3):
         shift = 1e-6 * np.eye(3)[j]
-        difference = kernel_machine(X + shift, *rest, False)[0]
-        difference = (difference - kernel_machine(X - shift, *rest, False)[0]) / 2e-6
+        difference = kernel_classifier(X + shift, *rest, False)[0]
+        difference = (difference - kernel_classifier(X - shift, *rest, False)[0]) / 2e-6
         assert_allclose(slope[:, j], difference, rtol=1e-6, atol=1e-8)
-    assert kernel_machine(X, *rest, False)[1] is None
+    assert kernel_classifier(X, *rest, False)[1] is None
 
 
 @pytest.mark.parametrize("activation", ["identity", "logistic", "tanh", "relu"])

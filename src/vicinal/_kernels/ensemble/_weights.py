@@ -85,55 +85,14 @@ def mean_and_error(
     return mean, float(np.sqrt(variance * (1.0 + n / n_learned)))
 
 
-def stacking_weights(
-    log_density: np.ndarray, share: np.ndarray, *, tol: float = 1e-10, max_iter: int = 20_000
-) -> tuple[np.ndarray, int]:
+def stacking_weights(log_density: np.ndarray, share: np.ndarray) -> np.ndarray:
     """Maximise ``sum_i share_i log sum_m w_m exp(ell_im)`` over the simplex (equation 21).
 
-    Returns weights and iterations; ``share`` are sample weights that sum to one. Each squared
-    extrapolation (SQUAREM, one cycle of three EM steps) is used only if it does not lower the
-    objective.
+    ``share`` are sample weights that sum to one. Densities relative to each row's best cannot
+    overflow.
     """
-    n_models = log_density.shape[1]
-    weights = np.full(n_models, 1.0 / n_models)
-    # Densities relative to each row's best cannot overflow; the responsibilities stay the same.
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-
-    def score(w):
-        mixture = density @ w
-        return float(share @ np.log(mixture)) if mixture.min() > 0.0 else -np.inf
-
-    def step(w):
-        return w * (share / (density @ w) @ density)
-
-    value = score(weights)
-    iteration = 0
-    while iteration < max_iter:
-        iteration += 1
-        first = step(weights)
-        second = step(first)
-        change, second_change = first - weights, second - 2.0 * first + weights
-        best = second
-        if np.any(second_change):
-            stretch = -max(1.0, float(np.linalg.norm(change) / np.linalg.norm(second_change)))
-            leap = weights - 2.0 * stretch * change + stretch**2 * second_change
-            leap = np.maximum(leap, 0.1 * second)
-            leap = step(leap / leap.sum())
-            if score(leap) > score(second):
-                best = leap
-        new_value = score(best)
-        gained, weights, value = new_value - value, best, new_value
-        if gained < tol:
-            break
-    # EM never reaches a weight of zero: set those to zero that do not change the objective.
-    for model in np.argsort(weights, kind="stable")[:-1]:
-        without = np.where(np.arange(n_models) == model, 0.0, weights)
-        without /= without.sum()
-        new_value = score(without)
-        if new_value < value - tol:
-            break
-        weights, value = without, max(value, new_value)
-    return weights / weights.sum(), iteration
+    return pool_weights(density, share, ridge=0.0)
 
 
 def project_to_simplex(v: np.ndarray) -> np.ndarray:

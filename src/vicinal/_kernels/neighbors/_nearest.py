@@ -625,29 +625,3 @@ def few_within(squares: np.ndarray, radii) -> tuple[np.ndarray, np.ndarray, np.n
     inside = (distances <= radii[:, None]) & (squares < np.inf)
     queries, rows = np.nonzero(inside)
     return queries, rows, distances[inside]
-
-
-@jit
-def merge_order(first_starts, first, second_starts, second):
-    """Return how to order two sets of sorted lists, list by list, and where each list starts.
-
-    List i of a set is ``values[starts[i] : starts[i + 1]]``; positions beyond ``len(first)`` mean
-    the second set. Of equal values those of the first set come first.
-    """
-    n_lists = first_starts.shape[0] - 1
-    order = np.empty(first.shape[0] + second.shape[0], np.int64)
-    starts = np.zeros(n_lists + 1, np.int64)
-    position = 0
-    for i in range(n_lists):
-        a, a_end = first_starts[i], first_starts[i + 1]
-        b, b_end = second_starts[i], second_starts[i + 1]
-        while a < a_end or b < b_end:
-            if b == b_end or (a < a_end and first[a] <= second[b]):
-                order[position] = a
-                a += 1
-            else:
-                order[position] = first.shape[0] + b
-                b += 1
-            position += 1
-        starts[i + 1] = position
-    return order, starts

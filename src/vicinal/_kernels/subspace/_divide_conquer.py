@@ -1,4 +1,4 @@
-r"""Divide and conquer for kernel machines: the dual without bias.
+r"""Divide and conquer for support vector machines: the dual without bias.
 
 .. math:: \min_{0 \le \alpha \le u} f(\alpha) = \tfrac12 \alpha^\top Q \alpha - e^\top \alpha,
           \qquad Q_{ij} = y_i y_j \exp(-\gamma |x_i - x_j|^2)

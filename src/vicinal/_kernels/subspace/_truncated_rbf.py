@@ -1,7 +1,7 @@
 """The truncated RBF kernel, its exact finite feature map, and models that are linear in it.
 
 ``K_p(x, z) = exp(-g|x|^2) exp(-g|z|^2) sum_{k <= p} (2 g x.z)^k / k!`` is spanned by the monomials
-of degree at most ``p``, so a kernel machine becomes a linear model of ``J = C(M + p, p)`` columns.
+of degree at most ``p``, so a kernel model becomes a linear model of ``J = C(M + p, p)`` columns.
 The ridge is written for any array library, in double precision, where the rows are.
 """
 

@@ -1,9 +1,9 @@
-"""Closed forms: gradients of kernel machines and neural networks, leaves of decision trees."""
+"""Closed forms: gradients of support vector machines and networks, leaves of decision trees."""
 
 import numpy as np
 
 
-def kernel_machine(X, vectors, dual, intercept, kernel, gamma, coef0, degree, gradient):
+def kernel_classifier(X, vectors, dual, intercept, kernel, gamma, coef0, degree, gradient):
     r"""Return f(x) = sum_i dual_i K(v_i, x) + intercept, and its gradient or None.
 
     K is rbf exp(-gamma |v - x|^2), poly (gamma v'x + coef0)^degree, sigmoid tanh(gamma v'x + coef0)

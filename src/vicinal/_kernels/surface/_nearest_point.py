@@ -107,7 +107,7 @@ def _dot(a, b):
 
 
 def nearest_points(evaluate, Q, starts, rows, *, step, tol, max_iter=60) -> Feet:
-    """Walk from ``starts`` to a nearest point of the surface for each query.
+    """Search from ``starts`` to a nearest point of the surface for each query.
 
     Parameters
     ----------

@@ -243,11 +243,8 @@ class Graph:
 
     def weighted(self, parts: list[tuple[Node, float]]) -> Node:
         """Return the weighted sum of parts of one shape."""
-        return self.total_of([part * weight for part, weight in parts])
-
-    def total_of(self, parts: list[Node]) -> Node:
-        """Return the sum of parts of one shape."""
-        return parts[0] if len(parts) == 1 else self.add("Sum", *parts)
+        terms = [part * weight for part, weight in parts]
+        return terms[0] if len(terms) == 1 else self.add("Sum", *terms)
 
     def concat(self, parts: list[Node], axis: int = 1) -> Node:
         """Join along an axis."""

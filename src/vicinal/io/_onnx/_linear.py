@@ -74,10 +74,10 @@ def _check_radial(model: Any) -> None:
         )
 
 
-def pair_margins(machine: svm.SVC, x: Node) -> Node:
+def pair_margins(svc: svm.SVC, x: Node) -> Node:
     """Write the margins of an SVC, positive for the second class of each pair."""
-    _check_radial(machine)
-    dual, sizes = np.asarray(machine.dual_coef_), machine.n_support_
+    _check_radial(svc)
+    dual, sizes = np.asarray(svc.dual_coef_), svc.n_support_
     starts = np.concatenate([[0], np.cumsum(sizes)])
     pairs = list(combinations(range(len(sizes)), 2))
     coef = np.zeros((dual.shape[1], len(pairs)))
@@ -86,16 +86,16 @@ def pair_margins(machine: svm.SVC, x: Node) -> Node:
         coef[first, column] = dual[b - 1, first]
         coef[second, column] = dual[a, second]
     sign = 1.0 if len(pairs) == 1 else -1.0
-    vectors, gamma = machine.support_vectors_, svc_gamma(machine)
-    return rbf(x, vectors, gamma, sign * coef) + sign * machine.intercept_
+    vectors, gamma = svc.support_vectors_, svc_gamma(svc)
+    return rbf(x, vectors, gamma, sign * coef) + sign * svc.intercept_
 
 
-def _machine_scores(machine: svm.SVC, x: Node) -> Node:
+def _svc_scores(svc: svm.SVC, x: Node) -> Node:
     """Write one score per class from the votes of all pairs, ties broken by their margins."""
-    n_classes, margins = len(machine.classes_), pair_margins(machine, x)
+    n_classes, margins = len(svc.classes_), pair_margins(svc, x)
     if n_classes == 2:
         return margins
-    if machine.decision_function_shape != "ovr":
+    if svc.decision_function_shape != "ovr":
         raise OnnxExportError("SVC can be exported with decision_function_shape='ovr' only.")
     wins = np.zeros((n_classes * (n_classes - 1) // 2, n_classes))
     for line, (a, b) in enumerate(combinations(range(n_classes), 2)):
@@ -105,10 +105,10 @@ def _machine_scores(machine: svm.SVC, x: Node) -> Node:
     return votes + sums / ((sums.op("Abs") + 1.0) * 3.0)
 
 
-def _machine_value(machine: svm.SVR, x: Node) -> Node:
-    _check_radial(machine)
-    rows, gamma = machine.support_vectors_, svc_gamma(machine)
-    return rbf(x, rows, gamma, machine.dual_coef_.T) + machine.intercept_
+def _svr_value(svr: svm.SVR, x: Node) -> Node:
+    _check_radial(svr)
+    rows, gamma = svr.support_vectors_, svc_gamma(svr)
+    return rbf(x, rows, gamma, svr.dual_coef_.T) + svr.intercept_
 
 
 # --- transformers ---
@@ -186,12 +186,12 @@ PROBA: dict[type, Writer] = {
     DummyClassifier: _constant_proba,
 }
 SCORES: dict[type, Writer] = {
-    svm.SVC: _machine_scores,
+    svm.SVC: _svc_scores,
     **dict.fromkeys([*_SCORERS, svm.LinearSVC, WeightedLDA, AveragedPerceptron], _scores),
 }
 VALUES: dict[type, Writer] = {
     DummyRegressor: lambda model, x: x.repeat(np.ravel(model.constant_)[:1]),
-    svm.SVR: _machine_value,
+    svm.SVR: _svr_value,
     **dict.fromkeys([*_REGRESSORS, svm.LinearSVR], _one_value),
 }
 FEATURES: dict[type, Writer] = {
