@@ -223,3 +223,22 @@ def test_every_benchmark_finds_what_it_imports():
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_comparison_in_readme_and_paper_is_that_of_the_cases():
+    script = (
+        "import json, bench_comparison; "
+        "print(json.dumps([part['summary'] for part in bench_comparison.parts_at(1000)]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{BENCHMARKS}{os.pathsep}{ROOT / 'src'}"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("README.md", "paper.md"):
+        text = (ROOT / name).read_text()
+        for part in json.loads(done.stdout):
+            ratio, low, high = part["CatBoost"]["ratio"]
+            shown = [f"{ratio:.2f} times", f"{low:.2f} to {high:.2f}"]
+            shown += [f"{part[m]['seconds']:.1f}" for m in ("vicinal", "CatBoost")]
+            assert not [number for number in shown if number not in text], name
