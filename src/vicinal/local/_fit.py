@@ -1,6 +1,6 @@
 """Fit of a local model: training data, resolved parameters, selection, and the model stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -356,17 +356,44 @@ def location_mask(columns, n_features: int, names) -> np.ndarray:
 # --- selection ---
 
 
-class EarlyStopping:
-    """Stopping rule: end a search after two rounds in a row without improvement."""
+class Compared(NamedTuple):
+    """Left-out predictions of all sizes and penalties, under one metric and degree."""
 
-    def __init__(self):
-        self._least, self._waited = np.inf, 0
+    metric: Any
+    rows: LocalRows | None  # in its coordinates; None where they were learned in folds
+    degree: int
+    settings: list[tuple[Any, float]]  # rule and penalty of each candidate
+    order: np.ndarray  # the rows predicted
+    weights: np.ndarray  # how often each of them counts
+    predictions: np.ndarray  # (n_candidates, n_rows, n_outputs)
+    losses: np.ndarray  # (n_candidates, n_rows)
 
-    def ends_with(self, loss: float) -> bool:
-        """Record the loss of a round; return whether the search ends."""
-        self._waited = 0 if loss < self._least else self._waited + 1
-        self._least = min(loss, self._least)
-        return self._waited >= _N_ITER_NO_CHANGE
+
+def comparisons(
+    data: TrainingData, settings: LocalSettings, sample=None, folds=None, entries=None,
+    dtype=np.float64,
+) -> Iterator[Compared]:  # fmt: skip
+    """Yield left-out predictions until two rounds of the metric in a row gain nothing.
+
+    Of a random sample of the rows, or of ``sample``, whose rows of each fold are ``entries``.
+    """
+    loss, weights = loss_of(data), data.host(data.weights)
+    sample = comparison_rows(len(data), settings.random_state) if sample is None else sample
+    best, n_waited = np.inf, 0
+    for metric, views in metric_views(data, settings, settings.metric, sample, folds, entries):
+        rules, least = size_rules(settings, views[0].rows), np.inf
+        pairs = [(rule, float(alpha)) for rule in rules for alpha in settings.alphas]
+        order = np.concatenate([view.sample for view in views])
+        rows = None if sees_labels(metric) else views[0].rows
+        for degree in settings.degrees:
+            found = left_out_predictions(views, rules, degree, settings.alphas, settings, dtype)
+            found = found.reshape(-1, *found.shape[2:])
+            losses = loss(found, order)
+            least = min(least, np.average(losses, axis=1, weights=weights[order]).min())
+            yield Compared(metric, rows, degree, pairs, order, weights[order], found, losses)
+        best, n_waited = min(least, best), 0 if least < best else n_waited + 1
+        if n_waited >= _N_ITER_NO_CHANGE:
+            return
 
 
 @dataclass(frozen=True)
@@ -459,41 +486,29 @@ def select(data: TrainingData, settings: LocalSettings) -> Selected:
 
 def _compare(data: TrainingData, settings: LocalSettings) -> Selected:
     """Return the setting selected by left-out losses, with its scores."""
-    loss, weights = loss_of(data), np.ones(len(data))
-    if data.sample_weight is not None:
-        weights = data.host(data.sample_weight)
-    sample = comparison_rows(len(data), settings.random_state)
     candidates: list[Candidate] = []
     leading: Any = None
-    stopping, rows = EarlyStopping(), None
     n_steps = (settings.metric.n_rounds if settings.is_gradient else 1) * len(settings.degrees)
     label = f"{settings.name} leave-one-out"
     with Progress(n_steps, label, verbose=settings.verbose) as shown:
-        for metric, views in metric_views(data, settings, settings.metric, sample):
-            rules, least = size_rules(settings, views[0].rows), np.inf
-            order = np.concatenate([view.sample for view in views])
-            rows = None if sees_labels(metric) else views[0].rows
-            for degree in settings.degrees:
-                scores = left_out_predictions(views, rules, degree, settings.alphas, settings)
-                losses = loss(scores, order)
-                found = [
-                    Candidate(metric, degree, rule, float(alpha), losses[j, c], weights[order])
-                    for j, rule in enumerate(rules)
-                    for c, alpha in enumerate(settings.alphas)
-                ]
-                least = min(least, *(c.loss for c in found))
-                if not candidates or least < min(c.loss for c in candidates):
-                    leading = found, scores.reshape(-1, *scores.shape[2:]), order
-                candidates += found
-                shown.advance(note=f"least loss {least:.4g}")
-            if stopping.ends_with(least):
-                break
+        for one in comparisons(data, settings):
+            found = [
+                Candidate(one.metric, one.degree, rule, alpha, losses, one.weights)
+                for (rule, alpha), losses in zip(one.settings, one.losses, strict=True)
+            ]
+            least = min(c.loss for c in found)
+            if not candidates or least < min(c.loss for c in candidates):
+                leading = one, found
+            candidates += found
+            shown.advance(note=f"least loss {least:.4g}")
     best = best_candidate(candidates)
-    found, scores, order = leading  # the best candidate is among those of the least loss
-    scores = next(own for one, own in zip(found, scores, strict=True) if one is best)
-    rows = mapped(data, settings, best.metric) if rows is None else rows
+    one, found = leading  # the best candidate is among those of the least loss
+    scores = next(
+        own for setting, own in zip(found, one.predictions, strict=True) if setting is best
+    )
+    rows = mapped(data, settings, best.metric) if one.rows is None else one.rows
     fixed = (best.metric, best.rule, best.degree, best.alpha)
-    return Selected(rows, *fixed, candidates if settings.is_open else (), scores, order)
+    return Selected(rows, *fixed, candidates if settings.is_open else (), scores, one.order)
 
 
 def loss_of(data: TrainingData) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

@@ -8,22 +8,17 @@ import numpy as np
 from vicinal._base import HeldOut, TrainingData, fold_entries
 from vicinal._kernels.calibration._probabilities import fit_temperatures
 from vicinal.local._fit import (
-    EarlyStopping,
     LocalSettings,
     Selected,
+    comparisons,
     local_data,
-    loss_of,
     resolve,
     store,
 )
 from vicinal.local._neighborhoods import NearestRule, RadiusRule
 from vicinal.local._rows import (
     label_folds,
-    left_out_predictions,
     mapped,
-    metric_views,
-    sees_labels,
-    size_rules,
 )
 from vicinal.local._solvers import probabilities
 
@@ -36,30 +31,16 @@ def held_out_candidates(
         folds = label_folds(len(data), data.groups, settings.random_state)
     entries = fold_entries(folds, rows)
     order = np.concatenate(entries)
-    weights = None if data.sample_weight is None else data.host(data.sample_weight)[order]
-    loss = loss_of(data)
     candidates: list[dict] = []
     predictions: list[np.ndarray] = []
     chosen: list[tuple[Selected, float | None]] = []
-    stopping = EarlyStopping()
-    for metric, views in metric_views(data, settings, settings.metric, order, folds, entries):
-        own = None if sees_labels(metric) else views[0].rows
-        rules, least = size_rules(settings, views[0].rows), np.inf
-        pairs = [(rule, alpha) for rule in rules for alpha in settings.alphas]
-        for degree in settings.degrees:
-            found = left_out_predictions(
-                views, rules, degree, settings.alphas, settings, np.float32
-            )
-            found = found.reshape(-1, *found.shape[2:])
-            losses = np.average(loss(found, order), axis=1, weights=weights)
-            least = min(least, float(losses.min()))
-            temperatures = _to_probabilities(found, order, data, settings)
-            predictions.append(found)
-            for (rule, alpha), temperature in zip(pairs, temperatures, strict=True):
-                candidates.append(_parameters(model, metric, degree, rule, alpha))
-                chosen.append((Selected(own, metric, rule, degree, alpha), temperature))
-        if stopping.ends_with(least):
-            break
+    for one in comparisons(data, settings, order, folds, entries, np.float32):
+        temperatures = _to_probabilities(one.predictions, order, data, settings)
+        predictions.append(one.predictions)
+        for (rule, alpha), temperature in zip(one.settings, temperatures, strict=True):
+            candidates.append(_parameters(model, one.metric, one.degree, rule, alpha))
+            selected = Selected(one.rows, one.metric, rule, one.degree, alpha)
+            chosen.append((selected, temperature))
 
     def fitted(c: int, *table):
         selected, temperature = chosen[c]
