@@ -572,7 +572,7 @@ def test_symmetric_trees_of_categories_in_an_ensemble_agree_with_their_graph():
     frame = pd.DataFrame({"a": rng.normal(size=n), "city": city, "kind": kind})
     frame.loc[::7, "a"] = np.nan
     y = frame["a"].fillna(0) + 2 * (city == "Rome") * (kind == "x") + (city == "Lima")
-    model = AutoClassifier(["boosting"], random_state=0).fit(frame, y > 0.5)
+    model = AutoClassifier(["boosting"], random_state=0).fit(frame, np.where(y > 0.5, "yes", "no"))
     trees = [base for base in model.estimators_ if base.name == "boosted symmetric trees"]
     assert trees[0].estimator.categories_
     frame.loc[:4, ["city", "kind"]] = "Paris", None

@@ -27,12 +27,12 @@ def listening():
     running = []
 
     def listen(model, name):
-        config = uvicorn.Config(create_app(model, name=name), port=0, log_level="error")
-        server = uvicorn.Server(config)
+        app = create_app(model, name=name)
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         running.append((server, thread))
-        while not server.started:
+        while not (server.started and app.state.server.is_warm):
             time.sleep(0.02)
         port = server.servers[0].sockets[0].getsockname()[1]
         return triton.InferenceServerClient(f"127.0.0.1:{port}")

@@ -106,10 +106,6 @@ class ServedModel:
 
     # --- rows ---
 
-    def table(self, body: bytes, is_csv: bool = False) -> Any:
-        """Return the rows of a body, JSON or CSV, as a table."""
-        return self.request(body, is_csv)[0]
-
     def request(self, body: bytes, is_csv: bool = False) -> tuple[Any, dict[str, Any]]:
         """Return the rows of a body as a table, and what else a JSON body holds."""
         if is_csv:
