@@ -161,8 +161,7 @@ def flat_picture(
         top = np.argsort(-np.abs(shift), kind="stable")[:_NAMED]
         top = top[np.abs(shift[top]) >= 0.5 * np.abs(shift[top[0]])]
         parts = [f"{'−' if shift[j] < 0 else ''}{shortened(names[j])}" for j in top]
-        is_flat = np.abs(shift).max() < 1e-9 * len(Z)
-        labels.append("no second direction" if is_flat else f"{title}: mostly {', '.join(parts)}")
+        labels.append(f"{title}: mostly {', '.join(parts)}")
     low, high = np.percentile(plane, [0.3, 99.7], axis=0)
     return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0), labels
 
