@@ -290,14 +290,13 @@ def main():
     )
     head = ["table", "model", "queries", "with a counterfactual", "counterfactuals", "violations"]
     page.table([*head, "median s per row"], rows)
-    for table in ("adult", "cover type"):
-        found = page.case(("peers", table), lambda t=table: peer_case(t))
-        page.table(
-            ["method", "rows", "valid", "invalid", "median distance", "vicinal on the same rows",
-             "rows of both", "median s per row"],
-            found["rows"],
-            f"**{table}**: a forest of 50 trees, the same rows and constraints, one row at a time",
-        )  # fmt: skip
+    found = page.case(("peers", "adult"), lambda: peer_case("adult"))
+    page.table(
+        ["method", "rows", "valid", "invalid", "median distance", "vicinal on the same rows",
+         "rows of both", "median s per row"],
+        found["rows"],
+        "**adult**: a forest of 50 trees, the same rows and constraints, one row at a time",
+    )  # fmt: skip
     page.text(
         "Distance is L2 on standardised numbers plus one for every changed category. Valid "
         "counterfactuals change the prediction and obey all constraints. DiCE has constraints of "
