@@ -6,6 +6,7 @@ Called with the folder of the exchanged files: ``data.npz`` comes in, ``peers.js
 """
 
 import json
+import signal
 import sys
 import time
 import warnings
@@ -199,7 +200,12 @@ def constrained_nice(train, model, query, limits):
     return search
 
 
+def _stop(signum, frame):
+    raise TimeoutError("5 processor seconds")
+
+
 def constrained(folder):
+    signal.signal(signal.SIGVTALRM, _stop)
     folder = Path(folder)
     train, Q = pd.read_csv(folder / "train.csv"), pd.read_csv(folder / "queries.csv")
     limits = json.loads((folder / "limits.json").read_text())
@@ -217,9 +223,11 @@ def constrained(folder):
                 else:
                     search = constrained_dice(method.split()[1], *given)
                 started = time.process_time()
+                signal.setitimer(signal.ITIMER_VIRTUAL, 5.0)  # some searches do not end
                 point = search()
             except Exception as error:  # the peer's own failure is a result
                 print(method, "row", i, type(error).__name__, str(error)[:80])
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
             seconds.append(time.process_time() - started)
             if point is not None:
                 point = {

@@ -129,6 +129,12 @@ def test_rows_of_the_tables_and_points_of_the_map_lead_to_explanations(opened):
     assert shown(opened)[0].get_attribute("id") == f"why-{point.get_attribute('data-row')}"
 
 
+def test_the_directions_of_the_map_are_named(opened):
+    text = opened.find_element(By.ID, "map").text
+    assert "→ direction of the classes: mostly " in text or "→ first discriminant" in text
+    assert "↑ " in text
+
+
 def test_costs_choose_the_threshold(opened):
     """Counted from the page's own points: the cheapest threshold is the one that is taken."""
     points = opened.execute_script(

@@ -276,7 +276,7 @@ def missingness(columns: list[Column]) -> list[dict[str, Any]]:
 def deciding_values(
     columns: list[Column], target: Target, rows: np.ndarray, toward: np.ndarray
 ) -> list[str]:
-    """Return for suspicious rows the values that speak most against their targets.
+    """Return for suspicious rows the values that contradict their targets most.
 
     ``toward`` is the suggested class of each row as a code, or the sign of the expected difference.
     The evidence of a column is the log of how much more frequent the suggested class is than the
