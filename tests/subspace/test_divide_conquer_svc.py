@@ -91,11 +91,12 @@ def test_exact_machine_of_three_classes(three_classes):
     assert np.mean(model.predict(X) == SVC().fit(X, y).predict(X)) > 0.9
 
 
-def test_stopped_exact_solver_warns(moons):
+def test_stopped_exact_solver_warns(moons, monkeypatch):
     from sklearn.exceptions import ConvergenceWarning
 
-    with pytest.warns(ConvergenceWarning, match="max_steps=3"):
-        DivideConquerSVC(10.0, 2.0, n_clusters=2, prediction="exact", max_steps=3).fit(*moons)
+    monkeypatch.setattr("vicinal.subspace._divide_conquer_svc._MAX_STEPS", 3)
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 steps"):
+        DivideConquerSVC(10.0, 2.0, n_clusters=2, prediction="exact").fit(*moons)
 
 
 def test_class_weight_is_a_factor_on_the_weights(moons):

@@ -39,6 +39,8 @@ _ROWS_PER_CLUSTER = 2000
 _SPLIT_ROUNDS = 20
 # Rows that centres are learned from, also at least a hundred per cluster; the others are assigned.
 _CLUSTERING_ROWS = 20_000
+# Coordinate steps of one exact problem at most, and the kernel cache of each problem.
+_MAX_STEPS, _CACHE_MIB = 10_000_000, 200.0
 _CALIBRATION_FOLDS = 3
 
 
@@ -86,10 +88,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         takes about twice as long).
     tol : float, default=1e-3
         Largest violation of the gradient at which the solvers stop.
-    max_steps : int, default=10_000_000
-        Maximum number of coordinate steps of one exact problem.
-    cache_size : float, default=200
-        Size of the kernel cache of each problem, in MiB.
     n_jobs : int, default=None
         Number of clusters fitted in parallel, through joblib; ``None`` means 1 unless in a
         ``joblib.parallel_config`` context. Results do not depend on it.
@@ -171,8 +169,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "calibration": [StrOptions({"temperature"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_steps": [Interval(Integral, 1, None, closed="left")],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -190,8 +186,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         class_weight=None,
         calibration=None,
         tol=1e-3,
-        max_steps=10_000_000,
-        cache_size=200.0,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -292,20 +286,13 @@ class SVMSettings:
     max_cluster_size: int
     n_levels: int
     tol: float
-    max_steps: int
-    cache_size: float
     parallel: dict
 
     @property
     def svm(self) -> SVC:
         """SVM of a cluster; the weights of its rows include C."""
-        return SVC(
-            C=1.0,
-            gamma=self.gamma,
-            tol=self.tol,
-            cache_size=self.cache_size,
-            decision_function_shape="ovo",
-        )
+        shared = {"tol": self.tol, "cache_size": _CACHE_MIB, "decision_function_shape": "ovo"}
+        return SVC(C=1.0, gamma=self.gamma, **shared)
 
 
 def resolve(model: DivideConquerSVC, data: TrainingData) -> SVMSettings:
@@ -328,8 +315,6 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> SVMSettings:
         max_cluster_size=model.max_cluster_size,
         n_levels=model.n_levels,
         tol=model.tol,
-        max_steps=model.max_steps,
-        cache_size=model.cache_size,
         parallel={"n_jobs": model.n_jobs, "verbose": model.verbose},
     )
 
@@ -517,9 +502,8 @@ def solve_exact(
         columns[rows, number] = alpha * signs
         if worst > settings.tol:
             warnings.warn(
-                f"The exact solver stopped after max_steps={settings.max_steps} steps with a "
-                f"violation of {worst:.3g}, above tol={settings.tol}; raise max_steps or tol, or "
-                "lower C.",
+                f"The exact solver stopped after {_MAX_STEPS} steps with a violation of "
+                f"{worst:.3g}, above tol={settings.tol}; raise tol or lower C.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -555,7 +539,7 @@ def _solve_dual(X, signs, bounds, alpha, settings: SVMSettings) -> tuple:
         alpha,
         gradient,
         settings.tol,
-        settings.max_steps,
-        _divide_conquer.cache_rows_for(len(X), settings.cache_size),
+        _MAX_STEPS,
+        _divide_conquer.cache_rows_for(len(X), _CACHE_MIB),
     )
     return alpha, _divide_conquer.dual_objective(alpha, gradient), steps, worst

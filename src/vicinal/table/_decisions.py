@@ -50,7 +50,6 @@ class Rules:
 
     encoding: str
     max_categories: int
-    text_components: int
     target_type: str | None
     drop_identifiers: bool = True
     one_column: bool = False
@@ -200,8 +199,8 @@ def _choices(values, rules):
 
 
 def _free_text(values, rules):
-    remark = f"free text as {rules.text_components} latent columns"
-    return Decision("text", TextColumn(rules.text_components), [remark])
+    column = TextColumn()
+    return Decision("text", column, [f"free text as {column.n_components} latent columns"])
 
 
 _DECLARED: dict[str, Any] = {

@@ -74,8 +74,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     max_categories : int, default=20
         A column of more categories is encoded by statistics of the target. Without a target, the
         most frequent categories get a column each and the others share one.
-    text_components : int, default=10
-        Latent columns of a free text.
     drop_identifiers : bool, default=True
         Whether columns that number or name the rows are left out.
     unseen : {"warn", "error", "ignore"}, default="warn"
@@ -157,7 +155,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "encoding": [StrOptions({"distance", "tree"})],
         "kinds": [dict, None],
         "max_categories": [Interval(Integral, 2, None, closed="left")],
-        "text_components": [Interval(Integral, 1, None, closed="left")],
         "drop_identifiers": ["boolean"],
         "unseen": [StrOptions({"warn", "error", "ignore"})],
     }
@@ -168,7 +165,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         kinds=None,
         max_categories=20,
-        text_components=10,
         drop_identifiers=True,
         unseen="warn",
     ):
@@ -358,7 +354,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         rules = Rules(
             self.encoding,
             self.max_categories,
-            self.text_components,
             target_type_of(target),
             self.drop_identifiers,
             one_column=len(self._names) == 1,
