@@ -604,7 +604,7 @@ def headline():
         for n in ROWS for part in parts_at(n)
     ]  # fmt: skip
     return [
-        " ".join(sentences(found)),
+        "\n".join(f"- {sentence}" for sentence in sentences(found)),
         "![Loss compared with fit time](figures/comparison_cost.png)",
         "![Loss on each data set compared with CatBoost](figures/comparison_sets.png)",
         "Processor seconds of a fit with one thread, geometric mean over sets and splits:",
