@@ -44,10 +44,17 @@ def working(text: str) -> Iterator[None]:
     def show() -> None:
         if done.wait(_PAUSE):
             return
-        console, quiet = Console(stderr=True), {"redirect_stdout": False, "redirect_stderr": False}
+        console = Console(stderr=True)
         if console.is_terminal:
-            columns = SpinnerColumn(), TextColumn(text), TimeElapsedColumn()
-            with Bar(*columns, console=console, transient=True, **quiet) as bar:
+            with Bar(
+                SpinnerColumn(),
+                TextColumn(text),
+                TimeElapsedColumn(),
+                console=console,
+                transient=True,
+                redirect_stdout=False,  # the result may go to a pipe
+                redirect_stderr=False,
+            ) as bar:
                 bar.add_task("", total=None)
                 done.wait()
             return

@@ -146,7 +146,8 @@ def check(
         findings["drift"] = drift(rows, against, level=_LEVEL, random_state=random_state)
         findings["overlap"] = overlap(rows, against)
     _add_flags(columns, findings)
-    return TableCheck(findings, *X.shape, described(columns, X.shape[1]))
+    n_rows, n_columns = X.shape
+    return TableCheck(findings, n_rows, n_columns, described(columns, n_columns))
 
 
 def _table(X: Any) -> Any:
@@ -203,7 +204,8 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
 
     ``encoder`` is fitted to the table.
     """
-    rows, seen = [], {}
+    rows: list[tuple] = []
+    seen: dict[bytes, str] = {}
     for name, values in zip(column_names(X), column_arrays(X), strict=True):
         codes = column_codes(values)
         copied = seen.setdefault(_fingerprint(codes), name)
@@ -285,8 +287,8 @@ def _add_flags(columns: list[Column], findings: dict[str, Findings]) -> None:
     """Note at each column of the profile what was found about it."""
     flags: dict[str, list[str]] = {}
     for key, text in (("columns", "issue"), ("leaks", "leaks the target"), ("categories", "")):
-        part = findings.get(key)
-        for k, name in enumerate(part["column"] if part is not None and len(part) else []):
+        part = findings.get(key, Findings("", {}))
+        for k, name in enumerate(part["column"] if len(part) else []):
             own = flags.setdefault(str(name), [])
             flag = str(part[text][k]) if text == "issue" else text or "unusual categories"
             own += [] if flag in own else [flag]

@@ -88,12 +88,12 @@ class Target:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the profile: what is shown, and the group of each row for relations."""
+    """A column of the profile: what is shown, and the group and rank of each row, or ``None``."""
 
     shown: dict[str, Any]
     values: list[Any]
-    codes: np.ndarray | None
-    ranks: np.ndarray | None
+    codes: Any
+    ranks: Any
 
 
 def profile(
