@@ -90,6 +90,11 @@ def test_parameters_are_validated_before_work():
         _Mean(scale=-1.0).fit(X)
 
 
+def test_a_wrong_parameter_is_named_before_strings_in_x():
+    with pytest.raises(ValueError, match="'scale' parameter of _Mean must be"):
+        _Mean(scale=-1.0).fit(np.array([["a"], ["b"]], dtype=object))
+
+
 def test_signature_and_routing_survive_the_decorator():
     import sklearn
 

@@ -80,7 +80,7 @@ def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | Non
     """Return the message of a known error about the data with a remedy, else ``None``."""
     if error.__cause__ is not None or not str(error):  # already explained by an inner model
         return None
-    if isinstance(error, TypeError):
+    if isinstance(error, TypeError) and not isinstance(error, ValueError):
         strange = no_numbers_in(given.get("X"))
         return strange and f"{strange}. {_numbers_wanted(estimator, given)}"
     what = str(error).splitlines()[0].rstrip(".")
