@@ -32,7 +32,7 @@ from vicinal import AnchoredLocalClassifier
 from vicinal.inspection.explain._counterfactual import Constraints, counterfactual_section
 from vicinal.table import TableEncoder
 
-N_TRAIN, N_QUERIES, N_COMPARED = 600, 84, 20
+N_TRAIN, N_QUERIES, N_COMPARED = 600, 84, 60
 KINDS = ("prediction", "fixed", "increase", "decrease", "range", "category", "integer")
 
 
