@@ -168,7 +168,7 @@ def parts_at(n_rows: int) -> list[dict]:
 
 
 def sentences(found) -> list[str]:
-    """Return the findings in words, one sentence per task, and where ours loses."""
+    """Return the findings in words, one sentence per task, and where ours loses at any size."""
     found_lines = []
     for part in found:
         peers = {m: s for m, s in part["summary"].items() if not m.startswith(OURS)}
@@ -186,7 +186,11 @@ def sentences(found) -> list[str]:
             f"{high:.2f}; {won} sets won, {lost} lost, {tied} undecided), and `{model}` takes "
             f"{ours['seconds'] / other['seconds']:.1f} times the processor time of {best}."
         )
-    lost = [f"{name} ({peer})" for part in found for name, peer in _beaten(part)]
+    lost = [
+        f"{name} ({peer}{', 5,000 rows' if part['rows'] == ROWS[1] else ''})"
+        for part in [*found, *parts_at(ROWS[1])]
+        for name, peer in _beaten(part)
+    ]
     found_lines.append(
         f"Another library has a lower loss beyond one standard error on {', '.join(lost)}."
         if lost
