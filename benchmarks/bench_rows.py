@@ -425,7 +425,8 @@ def peer_part(page, seeds):
             if key != "vicinal"
         ],
         "At equal coverage. Target: no less than 1. A set is won where our intervals are not wider "
-        "at 0.9; of the others, by how much theirs are narrower, with the standard error over splits.",
+        "at 0.9; of the others, by how much theirs are narrower, with the standard error over "
+        "splits.",
     )
 
 
