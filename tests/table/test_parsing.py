@@ -3,7 +3,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from vicinal.table._parsing import (
+from vicinal.table.parsing import (
     as_numbers,
     date_formats_of,
     decimal_of,

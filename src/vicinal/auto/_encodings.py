@@ -23,8 +23,8 @@ from vicinal._base import (
 from vicinal._base._tables import is_missing, spread_rows
 from vicinal._base._unseen import UnseenValues
 from vicinal.table import TableEncoder
-from vicinal.table._parsing import ReadFrame
 from vicinal.table.keys import has_keys
+from vicinal.table.parsing import ReadFrame
 
 ENCODINGS = ("distance", "tree")
 # Sparse rows are made dense up to this many entries; beyond, their leading components are used.

@@ -17,7 +17,7 @@ from vicinal._base._tables import sampled_rows
 from vicinal._base._unseen import unreported
 from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
 from vicinal.inspection import check, explain
-from vicinal.inspection.checks._profile import EncodedTable, profile
+from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
 from vicinal.report._held_out import (
     HeldOutPredictions,

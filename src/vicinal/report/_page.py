@@ -13,7 +13,7 @@ import numpy as np
 import vicinal
 from vicinal._base import import_optional, write_whole
 from vicinal._base._explanation import show
-from vicinal.inspection.checks._findings import shortened
+from vicinal.inspection.checks import shortened
 from vicinal.inspection.colors import N_COLORS, class_color, color_index
 
 

@@ -9,8 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from vicinal._base import is_frame
 from vicinal._base._tables import column_values
-from vicinal.inspection.checks._findings import shortened
-from vicinal.inspection.checks._profile import EncodedTable
+from vicinal.inspection.checks import EncodedTable, shortened
 from vicinal.report._quality import wilson
 from vicinal.table import TableEncoder
 

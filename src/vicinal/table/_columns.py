@@ -17,7 +17,7 @@ from sklearn.preprocessing import TargetEncoder
 
 from vicinal._base import group_folds, rows_outside, saved
 from vicinal._base._compat import target_encoder
-from vicinal.table._parsing import (
+from vicinal.table.parsing import (
     CLOCKS,
     as_dates,
     as_labels,

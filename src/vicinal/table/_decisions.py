@@ -17,7 +17,8 @@ from vicinal.table._columns import (
     TargetColumn,
     TextColumn,
 )
-from vicinal.table._parsing import (
+from vicinal.table.keys import ENOUGH_ROWS, NEARLY_UNIQUE, has_repeated_tokens, is_id, key_kind
+from vicinal.table.parsing import (
     DIGITS,
     are_dates_in_digits,
     as_dates,
@@ -34,7 +35,6 @@ from vicinal.table._parsing import (
     separator_of,
     unit_of,
 )
-from vicinal.table.keys import ENOUGH_ROWS, NEARLY_UNIQUE, has_repeated_tokens, is_id, key_kind
 
 KINDS = ("number", "numbers", "category", "choices", "date", "text", "drop")
 # A column of texts is numbers, or dates, when so many of them are; the others count as missing.

@@ -28,7 +28,7 @@ from vicinal.table._decisions import (
     lines,
     target_type_of,
 )
-from vicinal.table._parsing import is_category, label_of, missing_values, quoted, read_column
+from vicinal.table.parsing import is_category, label_of, missing_values, quoted, read_column
 
 # Characters of a value that a warning shows.
 _LONGEST = 40

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base._tables import column_names
-from vicinal.table._parsing import MISSING_TEXTS, read_column
+from vicinal.table.parsing import MISSING_TEXTS, read_column
 
 # From this many rows on, a value of its own in every row makes an identifier.
 ENOUGH_ROWS = 10
