@@ -107,9 +107,9 @@ def _remedy(text: str, estimator, given: dict[str, Any]) -> str | None:
 def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
     """Return which argument of a failed ``fit`` holds strings, and the remedy."""
     remedies = {
+        "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
         "y": "use a classifier for class labels",
         "sample_weight": "give one number for each row",
-        "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
     }
     if is_classifier(estimator):
         del remedies["y"]  # class labels may be strings

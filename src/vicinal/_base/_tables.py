@@ -32,6 +32,14 @@ def column_values(table: Any, j: int) -> list[Any]:
     return [None if is_missing(value) else value for value in values]
 
 
+def are_numbers(cells: list[Any]) -> bool:
+    """Return whether plain values, ``None`` for a missing one, are those of a numeric column."""
+    known = [cell for cell in cells if cell is not None]
+    return bool(known) and all(
+        isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known
+    )
+
+
 def is_missing(value: Any) -> bool:
     """Return whether a value is missing: ``None``, NaN, NaT or the NA of pandas."""
     # NA and NaT of pandas, and lists of polars, have no truth value; NaN differs from itself.

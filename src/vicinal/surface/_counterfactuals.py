@@ -1,10 +1,12 @@
 """Counterfactuals: the smallest change that flips a prediction, under conditions."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from vicinal._base import column_mask
+from vicinal._base import column_mask, is_frame
+from vicinal._base._tables import are_numbers, column_values
 from vicinal._kernels.surface._nearest_point import bisect, mixed_distance, nearest_points
 from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms, project
 from vicinal.neighbors import NeighborSearch
@@ -28,9 +30,9 @@ class Counterfactuals:
 
     Attributes
     ----------
-    rows : ndarray of shape (n_rows, n_features)
+    rows : ndarray of shape (n_rows, n_features), or frame
         The queries.
-    points : ndarray of shape (n_rows, n_features)
+    points : ndarray of shape (n_rows, n_features), or frame
         The changed rows; unchanged where nothing was found.
     labels : ndarray of shape (n_rows,)
         Labels predicted for the points.
@@ -44,8 +46,8 @@ class Counterfactuals:
         Names of the columns.
     """
 
-    rows: np.ndarray
-    points: np.ndarray
+    rows: Any
+    points: Any
     labels: np.ndarray
     found: np.ndarray
     distances: np.ndarray
@@ -54,13 +56,31 @@ class Counterfactuals:
 
     @property
     def changes(self) -> np.ndarray:
-        """What to add to each row."""
-        return self.points - self.rows
+        """What to add to each row; NaN where a category changes."""
+        if not is_frame(self.rows):
+            return self.points - self.rows
+        return np.column_stack(
+            [
+                [_difference(*cells) for cells in zip(before, after, strict=True)]
+                for before, after in zip(_columns(self.rows), _columns(self.points), strict=True)
+            ]
+        )
 
     @property
     def n_changed(self) -> np.ndarray:
         """Number of columns that change."""
-        return (self.points != self.rows).sum(axis=1)
+        return (self.changes != 0.0).sum(axis=1)
+
+
+def _columns(frame) -> list[list]:
+    return [column_values(frame, j) for j in range(frame.shape[1])]
+
+
+def _difference(before, after) -> float:
+    """Return what was added to a cell: nothing if it is the same, NaN if it is a category."""
+    if are_numbers([before, after]):
+        return after - before
+    return 0.0 if before == after else np.nan
 
 
 class PlausibleProblem(Problem):

@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._base import (
     atomic_fit,
+    column_mask,
     documented,
+    is_frame,
     query_rows,
     random_seeds,
     row_blocks,
@@ -19,7 +21,9 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
-from vicinal._kernels.surface._nearest_point import bisect
+from vicinal._base._tables import column_values
+from vicinal._base._unseen import unreported
+from vicinal._kernels.surface._nearest_point import bisect, mixed_distance
 from vicinal._kernels.surface._roots import NO_CROSSING, NO_SURFACE, norms
 from vicinal.neighbors import NeighborSearch
 from vicinal.surface._counterfactuals import Counterfactuals, CounterfactualSearch
@@ -59,7 +63,18 @@ def _is_fitted(estimator) -> bool:
     return True
 
 
-@saved(_X="n p", classes_="c labels", _codes="n <c", _weights="p | p p")
+def _check_complete(rows) -> None:
+    """Raise if a row of a frame misses a number."""
+    for j, name in enumerate(rows.columns if is_frame(rows) else ()):
+        cells = column_values(rows, j)
+        if None in cells:
+            raise ValueError(
+                f"Row {cells.index(None)} misses the number {name!r}, and has no distance; impute "
+                "it, or use vicinal.inspection.explain, which leaves it missing."
+            )
+
+
+@saved(_X="n p", _surface_points="m p", classes_="c labels", _codes="n <c", _weights="p | p p")
 @documented
 class DecisionSurface(BaseEstimator):
     r"""Geometry of the decision surface of any classifier.
@@ -70,6 +85,9 @@ class DecisionSurface(BaseEstimator):
     linear models, support vector machines and neural networks, finite differences of other smooth
     scores, the leaves of single trees, and only ``predict`` of everything else (forests, boosting,
     nearest neighbours).
+
+    In data frames, columns that hold anything but numbers are categories: a change of one is a
+    distance of one, searches use ``predict`` only, and points are returned as frames.
 
     Read more in the :doc:`user guide </guide/surface>`.
 
@@ -112,7 +130,7 @@ class DecisionSurface(BaseEstimator):
     length_ : float
         Median distance from a row to the nearest row with another predicted label: the unit of
         ``tol`` and the longest step.
-    surface_points_ : ndarray of shape (n_points, n_features)
+    surface_points_ : ndarray of shape (n_points, n_features), or frame
         Points of the surface found in ``fit``.
 
     See Also
@@ -202,20 +220,22 @@ class DecisionSurface(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows like the training rows of the classifier.
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows like the training rows of the classifier. Rows of a frame that miss a number serve
+            to fit the classifier only.
         y : array-like of shape (n_samples,), default=None
             Labels, needed if the classifier is not fitted yet, else ignored.
         """
-        given = X
+        given, wrap = X, RowFormat(X)
         is_fitted = _is_fitted(self.estimator)
+        options = {"ensure_all_finite": "allow-nan"} if is_frame(X) else {}
         if is_fitted or y is None:
-            X = training_data(self, X).X
+            X = training_data(self, wrap.numbers(X), **options).X
         else:
-            data = training_data(self, X, y, ensure_min_samples=2)
+            data = training_data(self, wrap.numbers(X), y, ensure_min_samples=2, **options)
             X, y = data.X, data.y
         self._dtype = X.dtype
-        self._X = X.astype(np.float64)
+        self._X = self._complete_rows(X.astype(np.float64))
         self.estimator_ = self._fitted_estimator(given, y, is_fitted)
         self.classes_ = self.estimator_.classes_
         if len(self.classes_) < 2:
@@ -223,16 +243,28 @@ class DecisionSurface(BaseEstimator):
                 f"{type(self.estimator_).__name__} was fitted to the class {self.classes_[0]!r} "
                 "only; a decision surface needs two classes, so fit it to labels of both."
             )
-        wrap = RowFormat(given)
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
-        self._weights = metric_matrix(self.metric, self._X)
+        numeric = wrap.is_numeric(X.shape[1])
+        self._weights = metric_matrix(self.metric, self._X, numeric)
         chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))
         self._codes = labels
-        self._references = ReferenceRows(chart.coordinates(self._X), labels)
+        self._references = ReferenceRows(chart.coordinates(self._X), labels, numeric)
         seeds = random_seeds(self.random_state, 2)
         self._proposals = random_proposals(np.random.RandomState(seeds[0]), X.shape[1])
-        self._sample_surface(chart, labels, wrap, seeds[1])
+        with unreported():
+            self._sample_surface(chart, labels, wrap, seeds[1])
         return self
+
+    def _complete_rows(self, X) -> np.ndarray:
+        """Return the rows of a frame that miss no number."""
+        complete = np.isfinite(X).all(axis=1)
+        if complete.any():
+            return np.ascontiguousarray(X[complete])
+        worst = int(np.isnan(X).sum(axis=0).argmax())
+        raise ValueError(
+            f"Every row misses a number, most often in column {self.feature_names_in_[worst]!r}; "
+            "a decision surface needs complete rows, so impute it or leave it out."
+        )
 
     def _fitted_estimator(self, X, y, is_fitted):
         if is_fitted:
@@ -261,20 +293,21 @@ class DecisionSurface(BaseEstimator):
         found = self._references.opposites(queries, labels[rows], any_other, 1)[:, 0]
         rows, found = rows[found >= 0], found[found >= 0]
         start, end = self._references.rows[rows], self._references.rows[found]
-        lengths = norms(end - start)
+        lengths = mixed_distance(end, start, self._references.numeric)
         self.length_ = float(np.median(lengths)) if len(rows) else 1.0
         by_label = Model(self.estimator_, wrap, "labels", None)
         near = np.linspace(0, max(len(rows) - 1, 0), min(len(rows), 30)).astype(int)
         probe = self._probe(by_label, chart, labels, rows[near], start[near], end[near])
         kind, oracle = make_oracle(self.estimator_, self._X, wrap, self.oracle, probe)
-        self._boxes = tree_boxes(self.estimator_) if self.oracle == "auto" else None
+        has_boxes = self.oracle == "auto" and not wrap.is_mixed
+        self._boxes = tree_boxes(self.estimator_) if has_boxes else None
         self.oracle_ = "tree" if self._boxes is not None else kind
         self._model = Model(self.estimator_, wrap, kind, oracle)
         if oracle is None:
             self._label_midpoints(chart, seed)
         problem = self._problem(self._X[rows], labels[rows], np.full(len(rows), -1))
         self._pool = self._pool_of(problem, start, end, labels[rows]).thinned(_CELL * self.length_)
-        self.surface_points_ = chart.columns(self._pool.points, rows).astype(self._dtype)
+        self._surface_points = chart.columns(self._pool.points, rows).astype(self._dtype)
         if not len(rows):
             warnings.warn(
                 f"{type(self.estimator_).__name__} predicts {self.classes_[labels[0]]!r} for every "
@@ -286,16 +319,18 @@ class DecisionSurface(BaseEstimator):
 
     def _label_midpoints(self, chart, seed) -> None:
         """Label points half-way between neighbours too: a region of a label may have no row."""
-        Z, codes = self._references.rows, self._references.codes
+        Z, codes, numeric = self._references.rows, self._references.codes, self._references.numeric
         rows = np.random.RandomState(seed).permutation(len(Z))[: 4 * self.n_surface_points]
         k = min(_N_MIDPOINTS, len(Z) - 1)
-        if k < 1:
+        if k < 1 or not numeric.any():
             return
-        found = NeighborSearch(n_jobs=1).fit(Z).kneighbors(Z[rows], k + 1)[1][:, 1:]
-        middle = 0.5 * (Z[rows][:, None] + Z[found]).reshape(-1, Z.shape[1])
+        N = np.ascontiguousarray(Z[:, numeric])
+        found = NeighborSearch(n_jobs=1).fit(N).kneighbors(N[rows], k + 1)[1][:, 1:]
+        own = Z[rows][:, None]
+        middle = np.where(numeric, 0.5 * (own + Z[found]), own).reshape(-1, Z.shape[1])
         labels = self._model.codes(chart.columns(middle, np.repeat(rows, k)))
         self._references = ReferenceRows(
-            np.concatenate([Z, middle]), np.concatenate([codes, labels])
+            np.concatenate([Z, middle]), np.concatenate([codes, labels]), numeric
         )
 
     def _probe(self, model, chart, labels, rows, start, end):
@@ -328,7 +363,8 @@ class DecisionSurface(BaseEstimator):
     def _search(self) -> SurfaceSearch:
         return SurfaceSearch(
             references=self._references,
-            pool=getattr(self, "_pool", None),
+            # Between two rows of a mixed frame the inner end has the categories of the outer one.
+            pool=None if self._model.wrap.is_mixed else getattr(self, "_pool", None),
             proposals=self._proposals,
             boxes=self._boxes,
             length=self.length_,
@@ -336,14 +372,26 @@ class DecisionSurface(BaseEstimator):
             n_starts=self.n_starts,
         )
 
+    @property
+    def surface_points_(self):
+        """Points of the surface found in ``fit``."""
+        wrap = self._model.wrap
+        return wrap(self._surface_points) if wrap.is_mixed else self._surface_points
+
     # --- queries ---
 
-    def _validate(self, X):
-        return query_rows(self, X).astype(np.float64)
+    def _validate(self, X) -> tuple[np.ndarray, Model]:
+        """Return queries as numbers, and the model for the categories that they hold."""
+        check_is_fitted(self)
+        wrap = self._model.wrap.including(X)
+        numbers = wrap.numbers(X)
+        _check_complete(numbers)
+        X = query_rows(self, numbers).astype(np.float64)
+        return X, Model(self.estimator_, wrap, self._model.kind, self._model.oracle)
 
-    def _problem(self, X, own, target) -> Problem:
+    def _problem(self, X, own, target, model=None) -> Problem:
         chart = Chart(X, self._weights, np.ones(X.shape[1], dtype=bool))
-        return Problem(self._model, chart, own, target)
+        return Problem(self._model if model is None else model, chart, own, target)
 
     def _blocks(self, n_rows: int):
         d = self.n_features_in_
@@ -367,28 +415,31 @@ class DecisionSurface(BaseEstimator):
 
         ``find`` is called as ``find(problem, search)``, with the rays of the block if there are.
         """
-        X = self._validate(X)
+        X, model = self._validate(X)
         search = self._search()
         label = None if label is None else self._encode(label, "label")
         parts = []
         for block in self._blocks(len(X)):
-            own = self._model.codes(X[block])
+            own = model.codes(X[block])
             target = np.full(len(own), -1)
             if label is not None and len(self.classes_) > 2:
                 target[own != label] = label
-            problem = self._problem(X[block], own, target)
+            problem = self._problem(X[block], own, target, model)
             own_rays = () if rays is None else (rays[block],)
-            found = find(problem, search, *own_rays)
-            gradients = surface_gradients(problem, search, found)
+            with unreported():
+                found = find(problem, search, *own_rays)
+                gradients = surface_gradients(problem, search, found)
             parts.append(self._describe(problem, found, gradients, self._positive(own, label)))
-        return SurfaceProjection(
-            **{name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-        )
+        joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+        if model.wrap.is_mixed:
+            joined["points"] = model.wrap(joined["points"])
+        return SurfaceProjection(**joined)
 
     def _describe(self, problem, found: NearestPoints, gradients, side) -> dict:
         """Turn points in coordinates into what a user sees."""
         lost = np.isin(found.status, (NO_CROSSING, NO_SURFACE))
-        distances = np.where(lost, np.inf, norms(found.points - problem.Z))
+        numeric = self._references.numeric
+        distances = np.where(lost, np.inf, mixed_distance(found.points, problem.Z, numeric))
         points = problem.chart.columns(found.points, np.arange(len(lost)))
         points[lost] = problem.chart.base[lost]
         normals = problem.chart.covectors(gradients)
@@ -437,7 +488,7 @@ class DecisionSurface(BaseEstimator):
             infinite where the ray ends before the surface.
         """
         directions = check_array(np.atleast_2d(direction), dtype=np.float64)
-        n_rows = len(self._validate(X))
+        n_rows = len(self._validate(X)[0])
         if directions.shape[1] != self.n_features_in_ or len(directions) not in (1, n_rows):
             raise ValueError(
                 f"direction has shape {np.shape(direction)}; give {self.n_features_in_} numbers, "
@@ -445,6 +496,10 @@ class DecisionSurface(BaseEstimator):
             )
         if np.any(norms(directions) == 0.0):
             raise ValueError("direction holds a zero vector; every direction must be non-zero.")
+        if np.any(directions[:, ~self._references.numeric]):
+            raise ValueError(
+                "direction changes a column of categories; it must be 0 in these columns."
+            )
         if max_distance is not None and not max_distance > 0.0:
             raise ValueError(f"max_distance={max_distance!r} must be positive.")
         rays = np.broadcast_to(directions, (n_rows, self.n_features_in_))
@@ -555,7 +610,8 @@ class DecisionSurface(BaseEstimator):
         choice = rng.randint(8, size=n_samples) % (found >= 0).sum(axis=1)
         ends = self._references.rows[found[np.arange(n_samples), choice]]
         pool = self._pool_of(problem, problem.Z, ends, own)
-        return problem.chart.columns(pool.points, rows).astype(self._dtype)
+        points = problem.chart.columns(pool.points, rows).astype(self._dtype)
+        return self._model.wrap(points) if self._model.wrap.is_mixed else points
 
     def counterfactual(
         self,
@@ -582,8 +638,9 @@ class DecisionSurface(BaseEstimator):
             Limits of the columns, each a number or one per column. ``None`` for one of them, or
             NaN for a column, means no limit. A row outside has its own value as limit.
         categorical : array-like, default=None
-            Columns that hold codes of categories. They take values of rows seen in ``fit`` only,
-            and a change of one counts as a distance of one.
+            Columns that hold codes of categories, in addition to columns of a frame that hold
+            anything but numbers. They take values of rows seen in ``fit`` only, and a change of
+            one counts as a distance of one.
         metric : str or array-like, default=None
             As the parameter of the same name, for this call; ``None`` takes that one. Matrix
             metrics cannot be combined with ``bounds`` or ``categorical``.
@@ -612,32 +669,39 @@ class DecisionSurface(BaseEstimator):
 
             ``feature_names`` holds the names of the columns.
         """
-        rows = self._validate(X)
+        rows, model = self._validate(X)
         search = self._search()
+        is_numeric = self._references.numeric
+        is_category = column_mask(
+            categorical, len(is_numeric), getattr(self, "feature_names_in_", None), "categorical"
+        )
         conditions = CounterfactualSearch(
-            self._model,
+            model,
             search,
             self._X,
             self._codes,
-            metric_matrix(self.metric if metric is None else metric, self._X),
+            metric_matrix(self.metric if metric is None else metric, self._X, is_numeric),
             names=getattr(self, "feature_names_in_", None),
             dtype=self._dtype,
             immutable=immutable,
             bounds=bounds,
-            categorical=categorical,
+            categorical=is_category | ~is_numeric,
             sparsity=sparsity,
             plausibility=plausibility,
         )
         code = -1 if target is None else self._encode(target, "target")
         parts = []
         for block in self._blocks(len(rows)):
-            own, found = self._model.codes(rows[block]), None
+            own, found = model.codes(rows[block]), None
             if conditions.is_free and metric is None:
-                problem = self._problem(rows[block], own, np.full(len(own), code))
+                problem = self._problem(rows[block], own, np.full(len(own), code), model)
                 found = nearest(problem, search)
-            parts.append(conditions.find(rows[block], own, code, found))
+            with unreported():
+                parts.append(conditions.find(rows[block], own, code, found))
         joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
         joined["labels"] = self.classes_[joined["labels"]]
+        if model.wrap.is_mixed:
+            joined["rows"], joined["points"] = map(model.wrap, (joined["rows"], joined["points"]))
         names = list(getattr(self, "feature_names_in_", []))
         names = names or [f"x{j}" for j in range(self.n_features_in_)]
         return Counterfactuals(**joined, feature_names=names)

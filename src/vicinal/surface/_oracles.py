@@ -6,6 +6,7 @@ gradients with one more axis, or None. A classifier can provide its own as
 ``decision_function_and_gradient(X)``.
 """
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
-from vicinal._base import forest_proba, import_optional, row_blocks, saved
+from vicinal._base import forest_proba, import_optional, is_frame, row_blocks, saved
 from vicinal._base._parallel import check_stopped
+from vicinal._base._tables import are_numbers, column_values
 from vicinal._kernels.surface._closed_forms import kernel_classifier, perceptron_layers
 
 # Probabilities are kept off 0 and 1 by this much before their logit is taken.
@@ -28,11 +30,63 @@ _FRAMES = ("pandas", "polars")
 
 @saved()
 class RowFormat:
-    """Rows as a classifier was given them: arrays, or frames like the one it was fitted on."""
+    """Rows as a classifier was given them, arrays or frames, and their numbers.
+
+    In frames, columns that hold anything but numbers are categories. Their codes count the
+    categories in the order of the rows; a missing category is one of them.
+    """
 
     def __init__(self, rows=None):
         self.columns = list(rows.columns) if hasattr(rows, "columns") else None
         self.library = type(rows).__module__.partition(".")[0]
+        self.categories: dict[int, list] = {}
+        self.ordered: dict[int, bool] = {}  # columns of the type "category" of pandas
+        if self.columns is None:
+            return
+        for j in range(len(self.columns)):
+            cells = column_values(rows, j)
+            if not are_numbers(cells):
+                self.categories[j] = _distinct(cells)
+                kind = rows.dtypes.iloc[j] if self.library == "pandas" else None
+                if hasattr(kind, "ordered"):
+                    self.categories[j] = _distinct([*kind.categories.tolist(), *cells])
+                    self.ordered[j] = bool(kind.ordered)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some columns hold categories."""
+        return bool(self.categories)
+
+    def is_numeric(self, n_columns: int) -> np.ndarray:
+        """Return which columns hold numbers."""
+        return ~np.isin(np.arange(n_columns), list(self.categories))
+
+    def including(self, rows) -> "RowFormat":
+        """Return the format of rows that may hold further categories."""
+        if not self.is_mixed or not is_frame(rows) or rows.shape[1] != len(self.columns):
+            return self
+        wider = copy.copy(self)
+        wider.categories = {
+            j: _distinct([*known, *column_values(rows, j)]) for j, known in self.categories.items()
+        }
+        return self if wider.categories == self.categories else wider
+
+    def numbers(self, rows):
+        """Return rows with codes in place of categories, a missing number as NaN."""
+        if not self.is_mixed or not is_frame(rows) or rows.shape[1] != len(self.columns):
+            return rows
+        columns = {}
+        for j, name in enumerate(rows.columns):
+            cells = column_values(rows, j)
+            if j in self.categories:
+                codes = {_key(cell): code for code, cell in enumerate(self.categories[j])}
+                columns[name] = np.array([codes[_key(cell)] for cell in cells], dtype=np.float64)
+            elif are_numbers(cells):
+                columns[name] = np.array(cells, dtype=np.float64)
+            else:
+                wrong = next(cell for cell in cells if not are_numbers([None, cell, 0]))
+                raise ValueError(f"column {name!r} held numbers in fit, and now holds {wrong!r}.")
+        return type(rows)(columns)
 
     def __call__(self, X):
         if self.columns is None:
@@ -40,7 +94,26 @@ class RowFormat:
         if self.library not in _FRAMES:
             raise TypeError(f"frames must be of {' or '.join(_FRAMES)}, got {self.library!r}.")
         frames = import_optional(self.library, needed_by="A model of frames", extra="frame")
-        return frames.DataFrame(dict(zip(self.columns, X.T, strict=True)))
+        columns: dict = {}
+        for j, name in enumerate(self.columns):
+            columns[name] = X[:, j]
+            if j in self.categories:
+                known = self.categories[j]
+                cells = [known[code] for code in np.round(X[:, j]).astype(np.int64)]
+                if j in self.ordered:
+                    known = [cell for cell in known if cell is not None]
+                    cells = frames.Categorical(cells, known, ordered=self.ordered[j])
+                columns[name] = cells
+        return frames.DataFrame(columns)
+
+
+def _key(cell) -> tuple:
+    """Return a key of a category: one and True are equal, but not the same category."""
+    return type(cell), cell
+
+
+def _distinct(cells: list) -> list:
+    return [key[1] for key in dict.fromkeys(map(_key, cells))]
 
 
 @saved()
@@ -172,7 +245,9 @@ def make_oracle(estimator, X, wrap, choice: str, probe: np.ndarray) -> tuple[str
     probe : ndarray of shape (n_probes, n_features)
         Points near the surface, where a constant score is detected.
     """
-    if choice == "labels":
+    if wrap.is_mixed and choice in ("gradient", "differences"):
+        raise ValueError(f"oracle={choice!r} needs columns of numbers only; use oracle='auto'.")
+    if choice == "labels" or wrap.is_mixed:
         return "labels", None
     if choice in ("auto", "gradient"):
         oracle = _closed_form(estimator, X, wrap)

@@ -13,11 +13,24 @@ from vicinal.surface._oracles import Model
 METRICS = ("euclidean", "standardized", "mad", "mahalanobis")
 
 
-def metric_matrix(metric, X: np.ndarray) -> np.ndarray:
+def metric_matrix(metric, X: np.ndarray, numeric: np.ndarray) -> np.ndarray:
     """Return what multiplies the columns: a vector, or M of ``(x - z)' M (x - z)``.
 
-    A vector holds factors on the columns; a matrix is symmetric and positive definite.
+    A vector holds factors on the columns, one for columns that are not ``numeric``; a matrix is
+    symmetric and positive definite.
     """
+    weights = _metric_weights(metric, X)
+    if numeric.all():
+        return weights
+    if weights.ndim == 2:
+        raise ValueError(
+            "A matrix metric needs columns of numbers, but some hold categories; use a metric with "
+            "one weight per column."
+        )
+    return np.where(numeric, weights, 1.0)
+
+
+def _metric_weights(metric, X: np.ndarray) -> np.ndarray:
     d = X.shape[1]
     if metric is None or (isinstance(metric, str) and metric == "euclidean"):
         return np.ones(d)

@@ -81,7 +81,7 @@ class SurfaceProjection:
 
     Attributes
     ----------
-    points : ndarray of shape (n_rows, n_features)
+    points : ndarray of shape (n_rows, n_features), or frame
         Points on the surface; the row itself where none was found.
     distances : ndarray of shape (n_rows,)
         Signed distance from row to point in the metric of the surface; infinite where none was
@@ -96,7 +96,7 @@ class SurfaceProjection:
         Evaluations of the classifier (one gradient counts as one).
     """
 
-    points: np.ndarray
+    points: Any
     distances: np.ndarray
     normals: np.ndarray
     status: np.ndarray
@@ -227,6 +227,7 @@ def surface_gradients(problem: Problem, search: SurfaceSearch, found: NearestPoi
     out = np.zeros(found.points.shape)
     if rows.size:
         offsets = search.proposals[0].reshape(-1, problem.Z.shape[1])[:_N_AROUND]
+        offsets = np.where(search.numeric, offsets, 0.0)
         offsets = offsets / np.maximum(norms(offsets), 1e-300)[:, None]
         counts = problem.n_evaluations.copy()
         radius = _NORMAL_RADIUS * search.length

@@ -27,6 +27,7 @@ from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._kernels.calibration._probabilities import fit_saturated_platt
 from vicinal.surface._decision_surface import DecisionSurface
+from vicinal.surface._oracles import RowFormat
 from vicinal.surface._problem import METRICS
 
 
@@ -144,7 +145,9 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
             Weights of the rows; rows of weight 0 are removed. The classifier must accept weights,
             unless all are one.
         """
-        data = training_data(self, X, y, sample_weight, task="classification")
+        self._wrap = RowFormat(X)
+        numbers = self._wrap.numbers(X)
+        data = training_data(self, numbers, y, sample_weight, task="classification")
         self.classes_, self._dtype = data.classes, data.X.dtype
         if hasattr(X, "columns"):  # the model gets a data frame as it is
             data = replace(data, X=rows_of(X, data.positions))
@@ -221,7 +224,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
     def _all_distances(self, X) -> np.ndarray:
         """Return the signed distances from every surface, shape (n_rows, n_surfaces)."""
-        checked = query_rows(self, X)
+        check_is_fitted(self)
+        checked = query_rows(self, self._wrap.including(X).numbers(X))
         X = X if hasattr(X, "columns") else checked
         return np.column_stack([self._distances(part, X, None) for part in self.surfaces_])
 

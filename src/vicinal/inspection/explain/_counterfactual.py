@@ -13,7 +13,7 @@ from vicinal._base import is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show
 from vicinal._base._parallel import check_stopped
-from vicinal._base._tables import column_values, spread_rows
+from vicinal._base._tables import are_numbers, column_values, spread_rows
 from vicinal._base._wrappers import split_threshold
 from vicinal.inspection.explain._columns import MixedRows, set_columns
 from vicinal.surface import DecisionSurface
@@ -542,7 +542,7 @@ class RowCodes:
     def __init__(self, table: Any, background: Any) -> None:
         width = table.shape[1]
         cells = [column_values(table, j) + column_values(background, j) for j in range(width)]
-        self.is_category = np.array([not _are_numbers(column) for column in cells])
+        self.is_category = np.array([not are_numbers(column) for column in cells])
         self.is_fixed = ~self.is_category & np.array([column[0] is None for column in cells])
         codes = np.zeros((len(cells[0]), width))
         for j in np.flatnonzero(~self.is_category & ~self.is_fixed).tolist():
@@ -582,13 +582,6 @@ class RowCodes:
             index[:, j] = first[np.clip(codes[:, j].round(), 0, len(first) - 1).astype(int)]
         numbers = np.flatnonzero(~self.is_category & ~self.is_fixed)
         return set_columns(self.mixed.take(index), numbers, codes[:, numbers])
-
-
-def _are_numbers(cells: list[Any]) -> bool:
-    known = [cell for cell in cells if cell is not None]
-    return bool(known) and all(
-        isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known
-    )
 
 
 class CodedModel(ClassifierMixin, BaseEstimator):
