@@ -104,7 +104,7 @@ def main():
     )
     tasks = [("regression", name) for name in (*REGRESSION, *SIMULATED)]
     tasks += [("classification", name) for name in (*CLASSIFICATION, *SIMULATED)]
-    lines, ratios, worst = [], [], []
+    lines, signed, worst = [], [], []
     for task, name in tasks:
         cases = [
             page.case((task, name, seed), lambda t=task, n=name, s=seed: case(n, t, s))
@@ -115,14 +115,14 @@ def main():
         covered = 100 * (np.array([[f[g][1:] for g in groups] for f in cases]) - COVERAGE)
         difference = covered.mean(axis=0)
         error = covered.std(axis=0, ddof=1) / np.sqrt(splits)
-        ratio = np.abs(difference / error)
+        ratio = difference / error
         at = np.abs(difference).argmax(axis=0)
-        ratios.append(ratio)
+        signed.append(ratio)
         worst.append(np.abs(difference).max(axis=0))
         shown = [f"{difference[at[k], k]:+.1f} ± {error[at[k], k]:.1f}" for k in (0, 1)]
-        within = [f"{int((ratio[:, k] <= 2).sum())} of {len(groups)}" for k in (0, 1)]
+        within = [f"{int((np.abs(ratio[:, k]) <= 2).sum())} of {len(groups)}" for k in (0, 1)]
         lines.append([task, name, *within, *shown])
-    ratio, worst = np.vstack(ratios), np.array(worst)
+    ratio, worst = np.vstack(signed), np.array(worst)
     page.table(
         ["task", "table", "within 2 SE", "the same, pooled", "worst group", "the same, pooled"],
         lines,
@@ -131,10 +131,13 @@ def main():
         f"{MAX_ROWS} training rows. Groups are the values of one column, or its quintiles. "
         "*Pooled* is without `by`.",
     )
-    by, pooled = (ratio[:, k] <= 2 for k in (0, 1))
+    below, above = (ratio < -2).sum(axis=0), (ratio > 2).sum(axis=0)
     page.text(
-        f"By group, {by.sum()} of {len(by)} groups are within two standard errors "
-        f"({0.05 * len(by):.0f} would be outside by chance), pooled {pooled.sum()}. The worst "
+        f"By group, the coverage of {below[0]} of {len(ratio)} groups is below 0.9 by more than "
+        f"two standard errors ({0.025 * len(ratio):.0f} would be by chance), and that of "
+        f"{above[0]} above it: the guarantee is one-sided, and a model of all rows is a little "
+        "better than the held-out models whose errors calibrate it. Without `by`, "
+        f"{below[1]} are below and {above[1]} above. The worst "
         f"group of a table differs by {np.median(worst[:, 0]):.1f} points (median of tables; "
         f"largest {worst[:, 0].max():.1f}), pooled by {np.median(worst[:, 1]):.1f} "
         f"({worst[:, 1].max():.1f})."
