@@ -184,9 +184,15 @@ def test_a_time_column_and_a_metric_reach_the_ensemble(folder, capsys):
     assert np.isnan(model.held_out_[:, 0]).sum() == 80  # two blocks of six
 
 
+def test_a_preset_reaches_the_ensemble(folder):
+    model = load(fit(folder, "preset", "-t", "fraud", "--drop", "paid", "--preset", "fast"))
+    assert model.preset == "fast"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--preset", "fast", "-m", "local"], "no parameter 'preset'"),
         (["--cv", "3", "--time-column", "day"], "leave out --cv"),
         (["--cv", "never"], "or time"),
         (["--metric", "auc", "--positive", "no"], "is about yes, not no"),

@@ -32,7 +32,7 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.common.instances import all_instances
 
-from vicinal._base._explanation import ExplanationSection, plain
+from vicinal._base._explanation import ExplanationSection, plain, show_change
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,
@@ -762,3 +762,8 @@ def test_columns_that_are_mixed_have_no_source():
     ).fit(X)
     found = columns_behind([mixing], X[:1], list("abcde"), mixing.transform(X[:1]))
     assert found.sources == ["a", None, None, None, None]
+
+
+def test_changes_are_shown_with_sign_and_thousands():
+    shown = [show_change(value) for value in (-668614.2, 1234.0, 80.7, -0.06, 0.0)]
+    assert shown == ["-668,614", "+1,234", "+80.7", "-0.06", "+0"]

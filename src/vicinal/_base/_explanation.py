@@ -394,6 +394,11 @@ def show(value: Any) -> str:
     return f"{0.0 if abs(value) < 1e-12 else value:.4g}"
 
 
+def show_change(value: float) -> str:
+    """Return a change of a number as text: its sign, three digits, thousands separated."""
+    return f"{value:+,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:+.3g}"
+
+
 def is_number(value: Any) -> bool:
     """Return whether a cell is a number, which is aligned right."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)

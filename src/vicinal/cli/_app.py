@@ -33,6 +33,14 @@ class EmbeddedData(StrEnum):
     diabetes = "diabetes"
 
 
+class Preset(StrEnum):
+    """How much time a gain in accuracy may cost."""
+
+    fast = "fast"
+    default = "default"
+    best = "best"
+
+
 class Task(StrEnum):
     """What the target is."""
 
@@ -291,6 +299,9 @@ def fit_model(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="key=value of the model; may be repeated.")
     ] = None,
+    preset: Annotated[
+        Preset | None, typer.Option(help="What `auto` tries: less in less time, or more.")
+    ] = None,
     seed: Seed = 0,
     budget: Annotated[
         str, typer.Option(help="Time for the fit of `auto`, and for the estimate of the score.")
@@ -332,7 +343,7 @@ def fit_model(
     _training.fit(
         source,
         model=model,
-        settings=settings or [],
+        settings=[*(settings or []), *([f"preset={preset}"] if preset else [])],
         seed=seed,
         out=out,
         budget=budget,

@@ -12,7 +12,7 @@ import numpy as np
 
 import vicinal
 from vicinal._base import import_optional, write_whole
-from vicinal._base._explanation import show
+from vicinal._base._explanation import show, show_change
 from vicinal.inspection.checks import shortened
 from vicinal.inspection.colors import N_COLORS, class_color, color_index
 
@@ -73,6 +73,7 @@ def render(content: dict[str, Any], template: str) -> str:
     )
     environment.filters |= {
         "number": number,
+        "change": show_change,
         "percent": percent,
         "seconds": seconds,
         "color": color_index,

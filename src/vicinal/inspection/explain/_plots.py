@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import import_optional
-from vicinal._base._explanation import show
+from vicinal._base._explanation import show, show_change
 from vicinal.inspection.colors import DOWN, NEUTRAL, UP, class_color
 
 _MAX_COLUMNS = 10
@@ -81,7 +81,7 @@ def plot_waterfall(
             va="center",
             fontsize="small",
         )
-    _name_rows(ax, at, [f"{step['label']}  {step['part']:+.3g}" for step in steps])
+    _name_rows(ax, at, [f"{step['label']}  {show_change(step['part'])}" for step in steps])
     ax.set_ylim(len(steps) + 0.7, -1.7)
     ax.set_xlabel(xlabel, parse_math=False)
     return bars, ax
