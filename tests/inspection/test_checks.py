@@ -82,6 +82,8 @@ def test_findings_have_a_severity(people_check):
     assert people_check.severity("imbalance") == "none"
     X = np.column_stack([np.arange(60.0) % 7, np.arange(60.0) // 7])
     assert check(X[[*range(60), 0]], np.arange(61) == 60).severity("repeats") == "high"
+    many = np.random.RandomState(0).normal(size=(200, 2))
+    assert check(many[[*range(200), 0]], np.arange(201) == 200).severity("repeats") == "medium"
 
 
 @pytest.mark.parametrize("has_classes", [True, False])

@@ -12,6 +12,8 @@ from vicinal._base._explanation import plain, show
 
 _SHOWN, _SHOWN_COLUMNS, _LONGEST = 10, 30, 24
 # Findings that make a model or its scores misleading.
+# Share of conflicting rows from which scores are misleading.
+_MANY_CONFLICTS = 0.01
 _SERIOUS = ("labels", "leaks", "drift", "overlap")
 
 
@@ -137,12 +139,15 @@ class TableCheck:
         Returns
         -------
         {"none", "medium", "high"}
-            High for findings that make scores misleading.
+            High for findings that make scores misleading: one row in a hundred with the columns of
+            another and a different target is such a finding, a single one is not.
         """
         part = self.findings[name]
         if not part:
             return "none"
-        return "high" if name in _SERIOUS or part.values.get("n_conflicts") else "medium"
+        n_conflicts = part.values.get("n_conflicts") or 0
+        is_high = name in _SERIOUS or n_conflicts >= _MANY_CONFLICTS * self.n_rows > 0
+        return "high" if is_high else "medium"
 
     @property
     def found(self) -> list[str]:
