@@ -47,8 +47,8 @@ names = [base.name for base in model.estimators_]
 parts = model.contributions(flats[400:401])[0, :, 0]
 fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 left = np.r_[0.0, np.cumsum(parts)[:-1]]
-ax.barh(names, parts, left=left)
-ax.bar_label(ax.containers[0], [f"{part:.0f}" for part in parts], label_type="center", color="w")
+bars = ax.barh(names, parts, left=left)
+ax.bar_label(bars, [f"{part:.0f}" for part in parts], label_type="center", color="w")
 ax.axvline(rent[400], color="black", linestyle=":", label=f"true rent: {rent[400]:.0f}")
 ax.set(xlabel="rent", title=f"predicted rent {parts.sum():.0f}")
 ax.invert_yaxis()

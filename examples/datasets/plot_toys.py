@@ -56,7 +56,8 @@ for ax, (name, (X, y)) in zip(axes, toys.items(), strict=True):
 
 for ax, pattern in zip(axes[2:], ("square", "row"), strict=True):
     *_, mixture = make_overlapping_blobs(pattern=pattern, return_mixture=True)
-    grid = np.meshgrid(np.linspace(*ax.get_xlim(), 200), np.linspace(*ax.get_ylim(), 200))
+    limits = ax.get_xlim(), ax.get_ylim()
+    grid = np.meshgrid(*(np.linspace(low, high, 200) for low, high in limits))
     P = mixture.posterior(np.column_stack([side.ravel() for side in grid]))
     ax.contourf(*grid, P.min(axis=1).reshape(200, 200), levels=8, cmap="Greys", zorder=1)
     ax.set_xlabel(f"least possible error {mixture.bayes_error():.1%}", fontsize=9)

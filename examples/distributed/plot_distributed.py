@@ -11,9 +11,9 @@ computed block by block.
 # The same rows in 1, 4, 8 and 16 blocks
 # --------------------------------------
 # ``dask.array.from_array`` replaces the files on disk of a real table.
-import dask
 import dask.array as da
 import numpy as np
+from dask import config
 
 from vicinal import distributed
 from vicinal.datasets import make_banana
@@ -32,14 +32,15 @@ sizes = [4000, 1000, 500, 250]
 
 differences = {name: [] for name in models}
 errors = {name: [] for name in models}
-with dask.config.set(scheduler="synchronous"):
+fitted = {}
+with config.set(scheduler="synchronous"):
     for name, model in models.items():
         memory = model.fit(X, y).predict_proba(X_test)
         for size in sizes:
-            rows, labels = da.from_array(X, chunks=(size, 2)), da.from_array(y, chunks=size)
-            fitted = distributed.fit(model, rows, labels)
-            differences[name].append(np.abs(fitted.predict_proba(X_test) - memory).max())
-            errors[name].append(1 - fitted.score(X_test, y_test))
+            rows, labels = da.from_array(X).rechunk((size, 2)), da.from_array(y).rechunk(size)
+            fitted[name] = distributed.fit(model, rows, labels)
+            differences[name].append(np.abs(fitted[name].predict_proba(X_test) - memory).max())
+            errors[name].append(1 - fitted[name].score(X_test, y_test))
 
 # %%
 # Largest difference from the fit in memory, and test error
@@ -68,4 +69,5 @@ plt.show()
 
 # %%
 # The result is an ordinary fitted model, which can be used without Dask.
-print(type(fitted).__module__, type(fitted).__name__)
+for model in fitted.values():
+    print(type(model).__module__, type(model).__name__)

@@ -49,11 +49,11 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True
 for ax, values, title in zip(
     axes, (area_effect(nodes), slopes), ("true price of a square metre", "found"), strict=True
 ):
-    image = ax.pcolormesh(side, side, values.reshape(60, 60), vmin=1.5, vmax=6.5, cmap="viridis")
+    ax.pcolormesh(side, side, values.reshape(60, 60), vmin=1.5, vmax=6.5, cmap="viridis")
     ax.set(title=title, xlabel="east", aspect="equal")
 axes[0].set_ylabel("north")
 axes[1].plot(*location[:1000].T, ".", color="w", ms=1, alpha=0.6)
-fig.colorbar(image, ax=axes, label="thousands a square metre")
+fig.colorbar(axes[0].collections[0], ax=axes, label="thousands a square metre")
 plt.show()
 
 # %%

@@ -14,6 +14,7 @@ irrelevant.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.lines import Line2D
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import log_loss
 
@@ -59,6 +60,6 @@ for axis, (name, weights) in zip(axes, kernels.items(), strict=True):
     same = share[y[train] == (np.sin(7 * query[0, 0]) > 0)].sum()
     axis.set(title=f"{name}\n{same:.0%} of the weight on the right class", xlabel="column 0")
 axes[0].set_ylabel("column 1 (irrelevant)")
-handles = [plt.Line2D([], [], marker="o", ls="", color=c) for c in ("tab:orange", "tab:blue")]
+handles = [Line2D([], [], marker="o", ls="", color=c) for c in ("tab:orange", "tab:blue")]
 figure.legend(handles, ["class 0", "class 1"], loc="outside lower center", ncols=2)
 plt.show()

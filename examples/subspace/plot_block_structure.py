@@ -35,12 +35,12 @@ for ax, (method, title) in zip(axes.flat, titles.items(), strict=True):
     blocks = [parts.transform_subspace(X, i) for i in range(parts.n_subspaces_)]
     blocks = [block[:, block.std(axis=0) > 1e-9] for block in blocks]
     correlation = np.corrcoef(np.hstack(blocks).T)
-    image = ax.imshow(correlation, cmap="RdBu_r", vmin=-1, vmax=1)
+    ax.imshow(correlation, cmap="RdBu_r", vmin=-1, vmax=1)
     for border in np.cumsum([block.shape[1] for block in blocks])[:-1] - 0.5:
         ax.axhline(border, color="black", linewidth=1)
         ax.axvline(border, color="black", linewidth=1)
     ax.set(title=title, xticks=[], yticks=[])
-fig.colorbar(image, ax=axes, shrink=0.6, label="correlation")
+fig.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.6, label="correlation")
 plt.show()
 
 # %%

@@ -26,7 +26,7 @@ orders = pd.DataFrame(
     {
         "order": [f"A-{k:05x}" for k in rng.choice(10**6, n, replace=False)],
         "price": [f"€{value:,.2f}" for value in price],
-        "discount": np.where(rng.rand(n) < 0.2, None, rng.choice(["5%", "10%", "20%"], n)),
+        "discount": rng.choice(np.array(["5%", "10%", "20%", None]), n, p=[0.26, 0.27, 0.27, 0.2]),
         "kind": kind,
         "day": day.strftime("%d.%m.%Y"),
         "customer": customer,

@@ -40,7 +40,8 @@ print(found)
 # 150 that were exchanged.
 
 figure = plt.figure(figsize=(10, 4.2), layout="constrained")
-left, right = figure.subfigures(1, 2, width_ratios=(1.5, 1))
+grid = figure.add_gridspec(1, 2, width_ratios=(1.5, 1))
+left, right = figure.add_subfigure(grid[0]), figure.add_subfigure(grid[1])
 for ax, row, suggested in zip(
     left.subplots(3, 6).ravel(), found["row"], found["suggested"], strict=False
 ):
