@@ -91,7 +91,7 @@ def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | Non
 def _remedy(text: str, estimator, given: dict[str, Any]) -> str | None:
     """Return the remedy for an error of scikit-learn."""
     if text.startswith("could not convert string to float"):
-        return _numbers_wanted(estimator, given)
+        return _numbers_wanted(estimator, given, text.partition(": ")[2].strip("'\""))
     if text.startswith("Input X contains NaN"):
         return (
             f"{type(estimator).__name__} does not accept missing values; put "
@@ -104,8 +104,8 @@ def _remedy(text: str, estimator, given: dict[str, Any]) -> str | None:
     return None
 
 
-def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
-    """Return which argument of a failed ``fit`` holds strings, and the remedy."""
+def _numbers_wanted(estimator, given: dict[str, Any], value: str = "") -> str:
+    """Return which argument of a failed ``fit`` holds a value that is no number, and the remedy."""
     remedies = {
         "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
         "y": "use a classifier for class labels",
@@ -113,12 +113,20 @@ def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
     }
     if is_classifier(estimator):
         del remedies["y"]  # class labels may be strings
-    for name, remedy in remedies.items():
-        try:
-            np.asarray(given.get(name, 0.0), dtype=np.float64)
-        except (TypeError, ValueError):
-            return f"{name} must be numeric: {remedy}."
-    return "Numeric input is needed."
+    found = [name for name in remedies if not _is_numeric(given.get(name, 0.0))]
+    if not found:
+        return "Numeric input is needed."
+    holding = [name for name in found if value in np.ravel(np.asarray(given[name], dtype=object))]
+    name = (holding or found)[0]
+    return f"{name} must be numeric: {remedies[name]}."
+
+
+def _is_numeric(values: Any) -> bool:
+    try:
+        np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def atomic_fit_blocks(method):
