@@ -135,7 +135,7 @@ def _cells(text: str, separator: str, quote: str, names: list[str], path: Path) 
     """Return the cells of a text table as texts."""
     options: dict[str, Any] = {"separator": separator, "quote_char": quote, "new_columns": names}
     try:
-        return pl.read_csv(text.encode(), infer_schema=False, **options)
+        return pl.read_csv(text.encode(), infer_schema_length=0, **options)
     except pl.exceptions.PolarsError:
         # Blanks before quotes, and quotes within values: slower, and with the line that is wrong.
         options = {"delimiter": separator, "quotechar": quote, "skipinitialspace": True}
@@ -210,8 +210,9 @@ def _read_arrow(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
 
 def _read_json(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
     """Read an array of objects, or one object in each line."""
-    read = pl.read_json if data.lstrip().startswith(b"[") else pl.read_ndjson
-    return read(io.BytesIO(data), infer_schema_length=None)
+    if not data.lstrip().startswith(b"["):
+        data = b"[" + b",".join(line for line in data.splitlines() if line.strip()) + b"]"
+    return pl.read_json(io.BytesIO(data), infer_schema_length=None)
 
 
 def _read_sheet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
