@@ -273,7 +273,9 @@ def test_a_slider_changes_the_prediction(page):
 def test_the_counterfactual_is_confirmed_and_on_seen_values(page, people, fitted):
     move(page, "c0", 20)
     wait_for(lambda: "New prediction: yes" in text(page, "change"))
-    lines = [line.text for line in page.find_elements("css selector", ".changes li")]
+    # In one call: the page may replace its elements between two.
+    script = "return [...document.querySelectorAll('.changes li')].map((e) => e.innerText)"
+    lines = wait_for(lambda: page.execute_script(script))
     changes = dict(line.split(": ", 1) for line in lines)
     assert changes
     assert set(changes) <= set(people[0].columns)
