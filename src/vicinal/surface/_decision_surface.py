@@ -693,10 +693,10 @@ class DecisionSurface(BaseEstimator):
         parts = []
         for block in self._blocks(len(rows)):
             own, found = model.codes(rows[block]), None
-            if conditions.is_free and metric is None:
-                problem = self._problem(rows[block], own, np.full(len(own), code), model)
-                found = nearest(problem, search)
             with unreported():
+                if conditions.is_free and metric is None:
+                    problem = self._problem(rows[block], own, np.full(len(own), code), model)
+                    found = nearest(problem, search)
                 parts.append(conditions.find(rows[block], own, code, found))
         joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
         joined["labels"] = self.classes_[joined["labels"]]
