@@ -256,6 +256,11 @@ def test_pretrained_neighbours_need_a_preset_or_few_rows():
     assert "preset='best'" in default_families(shape)["pretrained"]
     assert default_families(replace(shape, preset="best"))["pretrained"] == ""
     assert not list(FAMILIES["pretrained"](replace(shape, n_rows=2000), {}))
+    # A fold of less than 100 rows cannot show that it does not pay.
+    seconds = [
+        next(FAMILIES["pretrained"](replace(shape, n_rows=n), {})).seconds for n in (499, 500)
+    ]
+    assert seconds[0] == 0.0 < seconds[1]
 
 
 @pytest.mark.parametrize(("device", "found", "is_tried"), [
@@ -268,6 +273,10 @@ def test_networks_are_tried_where_a_gpu_trains_them(monkeypatch, device, found, 
     settings = resolve(AutoClassifier(device=device), X, y, None, data, on_device=False)
     shape = TableShape(1000, 4, 3, True, False, None, None, device=settings.device)
     assert (default_families(shape)["neural"] == "") == is_tried
+    assert (default_families(shape)["pretrained"] == "") == is_tried
+    (spec,) = FAMILIES["pretrained"](shape, {})
+    assert spec.estimator.device == ("auto" if is_tried else None)
+    assert (spec.seconds == 0.0) == is_tried
     (spec,) = FAMILIES["neural"](shape, {})
     assert spec.estimator.device == (found if is_tried else None)
     many = default_families(replace(shape, n_rows=100_000))["neural"]

@@ -234,3 +234,45 @@ def test_memory_is_bounded():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6  # all weights at once would take 14 MB alone, all cells 77 MB
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tensors_are_weighed_as_arrays_are(weighted):
+    torch = pytest.importorskip("torch", reason="tensors: pip install 'vicinal[torch]'")
+    X, y = make_friedman1(200, 6, noise=0.5, random_state=0)
+    X[::9, 2] = np.nan
+    X, y = X.astype(np.float32), y.astype(np.float32)
+    weight = np.random.RandomState(0).randint(0, 3, 120) if weighted else None
+    queries = torch.tensor(X[120:])
+    host = PretrainedNeighborsRegressor(random_state=0).fit(X[:120], y[:120], weight)
+    model = PretrainedNeighborsRegressor(random_state=0)
+    model.fit(torch.tensor(X[:120]), torch.tensor(y[:120]), weight)
+    for name in ("predict", "predict_quantiles"):
+        found = getattr(model, name)(queries)
+        assert found.dtype == torch.float32
+        assert_allclose(found.numpy(), getattr(host, name)(X[120:]), atol=1e-4)
+    assert abs(model.neighbors(queries) - host.neighbors(X[120:])).max() < 1e-4
+    labels = np.digitize(y, [10.0, 16.0])
+    host = PretrainedNeighborsClassifier(random_state=0).fit(X[:120], labels[:120], weight)
+    model = PretrainedNeighborsClassifier(random_state=0)
+    model.fit(torch.tensor(X[:120]), torch.tensor(labels[:120]), weight)
+    found = model.predict_proba(queries)
+    assert_allclose(found.numpy(), host.predict_proba(X[120:]), atol=1e-4)
+    assert model.predict(queries).dtype == torch.int64
+    n_rows = 120 if weight is None else (weight > 0).sum()
+    assert f" {n_rows} training rows" in model.explain_row(X[120:121])[0].summary
+    with pytest.raises(TypeError, match="convert X"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(torch.full((1, 6), torch.inf))
+
+
+def test_torch_computes_for_arrays_of_the_host(iris):
+    pytest.importorskip("torch", reason="tensors: pip install 'vicinal[torch]'")
+    X, y, model = iris
+    other = PretrainedNeighborsClassifier(2, device="cpu", random_state=0).fit(X[::2], y[::2])
+    found = other.predict_proba(X[1::2])
+    assert type(found) is np.ndarray
+    assert_allclose(found, model.predict_proba(X[1::2]), atol=1e-4)
+    # What is fitted is on the host: NumPy goes on with it.
+    assert_allclose(other.set_params(device=None).predict_proba(X[1::2]), found, atol=1e-4)

@@ -288,7 +288,8 @@ def training_data(
 
 
 def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options):
-    X = validate_array_api(estimator, X, reset=reset)
+    missing = options.get("ensure_all_finite") == "allow-nan"
+    X = validate_array_api(estimator, X, reset=reset, missing=missing)
     least = options.get("ensure_min_samples", 1)
     if X.shape[0] < least:
         raise ValueError(f"X has {X.shape[0]} sample(s), but at least {least} are needed.")
@@ -327,7 +328,8 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
         reference = np.empty(0)
     if reference is not None:
         check_same_library(reference, X)
-        return validate_array_api(estimator, X, reset=False)
+        missing = options.get("ensure_all_finite") == "allow-nan"
+        return validate_array_api(estimator, X, reset=False, missing=missing)
     options = {"dtype": [np.float64, np.float32], **options}
     X = validate_data(estimator, X, reset=False, **options)
     check_magnitude("X", X)

@@ -286,17 +286,22 @@ def select_rows(X: Any, rows: np.ndarray) -> Any:
     return take_rows(X, on_device_of(rows, X)) if is_array_api(X) else rows_of(X, rows)
 
 
-def check_rows(X: Any) -> Any:
+def check_rows(X: Any, *, missing: bool = False) -> Any:
     """Return rows of floats, or raise; arrays of other libraries stay on their device."""
     if not is_array_api(X):
         return check_array(X, dtype=[np.float64, np.float32])
-    if not bool(namespace(X).all(namespace(X).isfinite(X))):
+    xp = namespace(X)
+    if missing and bool(xp.any(xp.isinf(X))):
+        raise ValueError("X contains infinity; mark missing values by NaN.")
+    if not missing and not bool(xp.all(xp.isfinite(X))):
         raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
     return X
 
 
-def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
+def validate_array_api(estimator: Any, X: Any, *, reset: bool, missing: bool = False) -> Any:
     """Validate an array of another library on its device: 2-D, floating, finite, right width.
+
+    With ``missing``, NaN is allowed.
 
     The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays.
     """
@@ -312,7 +317,7 @@ def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     if not xp.isdtype(X.dtype, "real floating"):
         X = xp.astype(X, xp.float64)
-    check_rows(X)
+    check_rows(X, missing=missing)
     if reset:
         estimator.n_features_in_ = int(X.shape[1])
     elif X.shape[1] != estimator.n_features_in_:

@@ -77,10 +77,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         second of two classes) that must not decrease, -1 for not increase, 0 for free; or such
         numbers by column name. Models that cannot obey are skipped.
     device : {"auto", "cpu"} or str, default="auto"
-        Where NumPy arrays and frames are on the host, the device of torch that trains the networks
-        of ``"neural"``; trees and local models use the processor. ``"auto"`` is a GPU if there is
-        one. With ``"cpu"``, and without a GPU, networks are part of ``preset="best"`` only. The
-        fitted model predicts without a GPU.
+        Where NumPy arrays and frames are on the host, the device of torch that computes the
+        networks of ``"neural"`` and ``"pretrained"``; trees and local models use the processor.
+        ``"auto"`` is a GPU if there is one. With ``"cpu"``, and without a GPU, networks are part of
+        ``preset="best"`` only. The fitted model predicts without a GPU.
     unseen : {"warn", "error", "ignore"}, default="warn"
         What predictions do with values that no training row has: unseen categories, strings among
         numbers, infinities, other types, and missing values in columns that had none. One warning

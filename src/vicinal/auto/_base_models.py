@@ -456,8 +456,9 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     yield Spec("neural neighbours", model, once=True, whole=shape.device is not None)
 
 
-# Training tables of the pretrained network had at most 1,800 rows.
-_MAX_PRETRAINED_ROWS = 1500
+# Training tables of the pretrained network had at most 1,800 rows. On few rows it is always tried:
+# one fold of less than 100 rows says too little.
+_MAX_PRETRAINED_ROWS, _FEW_PRETRAINED_ROWS = 1500, 500
 
 
 def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -467,9 +468,12 @@ def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     kind = (
         PretrainedNeighborsClassifier if shape.is_classification else PretrainedNeighborsRegressor
     )
-    # Every fold reads its rows again.
-    seconds = 6.0 * shape.thousands * (0.5 + shape.n_columns / 20.0)
-    model = kind(categorical_features=shape.categorical)
+    device = None if shape.device is None or shape.on_device else "auto"
+    seconds = 0.0
+    if shape.n_rows >= _FEW_PRETRAINED_ROWS and device is None and not shape.on_device:
+        # Every fold reads its rows again; on a GPU that takes a fraction of a second.
+        seconds = 6.0 * shape.thousands * (0.5 + shape.n_columns / 20.0)
+    model = kind(categorical_features=shape.categorical, device=device)
     yield Spec("pretrained neighbours", model, encoding="tree", once=True, seconds=seconds)
 
 
@@ -486,7 +490,8 @@ FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "neural": neural,
 }
 # Families that compute on the device of the arrays. Nets take seconds there, up to so many rows.
-_DEVICE_FAMILIES, _MAX_NET_ROWS = ("constant", "local", "gradient", "neural"), 30_000
+_DEVICE_FAMILIES = ("constant", "local", "gradient", "pretrained", "neural")
+_MAX_NET_ROWS = 30_000
 
 
 def default_families(shape: TableShape) -> dict[str, str]:
@@ -509,9 +514,9 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if not shape.on_device:
         if shape.device is None:
             families["neural"] = "it takes minutes without a GPU; name it in families to try it"
+            families["pretrained"] = "it is part of preset='best'; name it in families to try it"
         elif shape.n_rows > _MAX_NET_ROWS:
             families["neural"] = _too_slow(shape)
-        families["pretrained"] = "it is part of preset='best'; name it in families to try it"
         return families
     for family in FAMILIES:
         if family not in _DEVICE_FAMILIES:

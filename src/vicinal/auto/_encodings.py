@@ -55,7 +55,8 @@ def read_table(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any, task
             options["task"] = "regression" if is_frame else None  # stays in double precision
     elif task == "regression":
         options["multi_output"] = True
-    options |= {"skip_check_array": True} if is_frame else _NUMERIC
+    if not is_array_api(X):  # NaN is allowed on the host only
+        options |= {"skip_check_array": True} if is_frame else _NUMERIC
     data = training_data(model, X, y, sample_weight, groups, **options)
     if task == "classification":
         model._labels_on_device = labels_on_device
@@ -74,7 +75,7 @@ def read_queries(model: Any, X: Any, reads_frames: bool) -> Any:
         return validate_data(model, by_name(X, model), reset=False, skip_check_array=True)
     if model._reference is None and is_array_api(X):
         X = as_numpy(X)
-    return query_rows(model, X, **_NUMERIC)
+    return query_rows(model, X, **(_NUMERIC if model._reference is None else {}))
 
 
 @saved(medians="p")

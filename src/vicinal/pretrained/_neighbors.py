@@ -1,6 +1,7 @@
 """Classification and regression by the training rows that a pretrained network weighs."""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -10,10 +11,14 @@ from sklearn.utils import check_random_state
 
 from vicinal._base import (
     TrainingData,
+    as_given,
+    as_numpy,
     atomic_fit,
     check_saved,
     column_mask,
     documented,
+    gpu,
+    is_torch,
     predicted_labels,
     query_rows,
     random_seeds,
@@ -29,7 +34,7 @@ from vicinal.pretrained._network import COLUMN_SIZE, N_LABELS, load_network
 
 _PRIOR = 0.5  # of a row, spread evenly over the classes
 _N_SHOWN = 10  # rows of the table of an explanation
-_MISSING: dict = {"ensure_all_finite": "allow-nan"}
+_ROWS: dict = {"ensure_all_finite": "allow-nan", "arrays": True}
 
 
 @documented
@@ -47,6 +52,9 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     max_context : int, default=3000
         Largest number of training rows in a pass. Of a larger table every pass sees a random
         sample, stratified by class; training tables had at most 1,800 rows.
+    device : str or None, default=None
+        Device of torch, such as ``"cuda"``, that computes for NumPy arrays; ``"auto"`` is a GPU if
+        there is one. What is fitted stays on the host. ``None`` computes where the arrays are.
     random_state : int, RandomState instance or None, default=None
         Seed of the vectors and embeddings of the passes, and of the samples of large tables.
 
@@ -69,15 +77,24 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
        for in-context learning on large data", ICML 2025.
     """
 
+    _reference: Any = None  # an empty array of the library of the training rows, None for NumPy
+
     _parameter_constraints: dict = {
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         "categorical_features": ["array-like", None],
         "max_context": [Interval(Integral, 1, None, closed="left")],
+        "device": [str, None],
         "random_state": ["random_state"],
     }
 
     def __init__(
-        self, n_passes=2, *, categorical_features=None, max_context=3000, random_state=None
+        self,
+        n_passes=2,
+        *,
+        categorical_features=None,
+        max_context=3000,
+        device=None,
+        random_state=None,
     ):
         store_parameters(self, locals())
 
@@ -85,8 +102,8 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
 
     def _store(self, data: TrainingData) -> None:
         """Store the table and read it in every pass."""
-        self.X_fit_ = np.array(data.X)
-        self.sample_weight_ = data.sample_weight
+        self.X_fit_ = np.array(data.host(data.X))
+        self.sample_weight_ = data.host(data.sample_weight) if data.is_weighted else None
         names = getattr(self, "feature_names_in_", None)
         self._is_category = column_mask(
             self.categorical_features, data.n_features, names, "categorical_features"
@@ -100,7 +117,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         Equal rows with equal targets are one row of larger weight, and rows are sorted: repetition
         and order of the training rows change nothing, not even by rounding.
         """
-        network, X = load_network(), np.asarray(self.X_fit_, dtype=np.float64)
+        network, X = self._network(), np.asarray(self.X_fit_, dtype=np.float64)
         weights = np.ones(len(X)) if self.sample_weight_ is None else self.sample_weight_
         first, self._group = _distinct_rows(X, self.y_fit_)
         totals = np.bincount(self._group, weights=weights)
@@ -120,6 +137,12 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
                 totals[rows] if is_weighted else None,
             )
             self._passes.append((rows, scale, context))
+
+    def _network(self):
+        """Return the network, on the device of torch tensors or the one given."""
+        if is_torch(self._reference):
+            return load_network(str(self._reference.device))
+        return load_network(gpu() if self.device == "auto" else self.device)
 
     def _context_rows(self, y, rng) -> np.ndarray:
         """Return the rows of a pass: all of them, or a stratified sample."""
@@ -145,21 +168,33 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     # --- queries ------------------------------------------------------------------------------
 
     def _weights(self, X):
-        """Yield blocks of queries with the weights of all training rows and bandwidths."""
-        network, n_groups = load_network(), self._group.max() + 1
+        """Yield blocks of queries with the weights of all training rows and bandwidths.
+
+        Both are arrays of the network's library, on its device.
+        """
+        network, n_groups = self._network(), int(self._group.max()) + 1
+        xp, device = network.xp, network.device
+        group, share = (xp.asarray(part, device=device) for part in (self._group, self._share))
         bytes_per_row = 8 * (3 * len(self._group) + 10 * X.shape[1])
         for block in row_blocks(len(X), bytes_per_row, max_rows=1024):
-            queries = np.asarray(X[block], dtype=np.float64)
-            total = np.zeros((len(queries), n_groups))
-            log_bandwidth = np.zeros(len(queries))
+            queries = np.asarray(as_numpy(X[block]), dtype=np.float64)
+            total = xp.zeros((len(queries), n_groups), dtype=xp.float64, device=device)
+            log_bandwidth = xp.zeros(len(queries), dtype=xp.float64, device=device)
             for rows, scale, context in self._passes:
                 found, bandwidth = network.weigh(
                     scale.features(queries), context, regression=not hasattr(self, "classes_")
                 )
                 total[:, rows] += found
                 log_bandwidth += bandwidth / len(self._passes)
-            total /= total.sum(axis=1, keepdims=True)
-            yield block, total[:, self._group] * self._share, log_bandwidth
+            total /= xp.sum(total, axis=1, keepdims=True)
+            yield block, total[:, group] * share, log_bandwidth
+
+    def _means(self, X, values: np.ndarray):
+        """Return the weighted means of values of the training rows, where the queries are."""
+        network = self._network()
+        values = network.xp.asarray(values, device=network.device)
+        found = network.xp.concat([weights @ values for _, weights, _ in self._weights(X)])
+        return as_given(found if is_torch(X) else as_numpy(found), X)
 
     def neighbors(self, X, n_neighbors=None):
         """Return the training rows that make each prediction, with their weights.
@@ -177,14 +212,15 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
             the training rows in the order of ``fit``, without those of sample weight 0; the
             entries of a query are stored by falling weight.
         """
-        X = query_rows(self, X, **_MISSING)
+        X = query_rows(self, X, **_ROWS)
         if n_neighbors is not None and n_neighbors < 1:
             raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
         return self._neighbors(X, n_neighbors)
 
     def _neighbors(self, X, n_neighbors) -> csr_matrix:
         rows, shares = [], []
-        for _, weights, _ in self._weights(X):
+        for _, found, _ in self._weights(X):
+            weights = as_numpy(found)
             order = np.argsort(-weights, axis=1, kind="stable")[:, :n_neighbors]
             rows.append(order)
             shares.append(np.take_along_axis(weights, order, axis=1))
@@ -286,8 +322,8 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
         X : array-like of shape (n_samples, n_features)
             Training rows; NaN where missing.
         """
-        data = training_data(self, X, y, sample_weight, task="classification", **_MISSING)
-        self.classes_, self.y_fit_ = data.classes, data.y
+        data = training_data(self, X, y, sample_weight, task="classification", **_ROWS)
+        self.classes_, self.y_fit_ = data.classes, data.host(data.y)
         self._store(data)
         return self
 
@@ -307,15 +343,11 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
 
     def predict_proba(self, X):
         """Return the probability of every class: its share of the weights and of half a row."""
-        X = query_rows(self, X, **_MISSING)
-        indicators = np.eye(len(self.classes_))[self.y_fit_]
+        X = query_rows(self, X, **_ROWS)
         weight = len(self.y_fit_) if self.sample_weight_ is None else self.sample_weight_.sum()
         prior = _PRIOR / (_PRIOR + weight)
-        proba = np.empty((len(X), len(self.classes_)), dtype=X.dtype)
-        for block, weights, _ in self._weights(X):
-            votes = weights @ indicators
-            proba[block] = (1 - prior) * votes + prior / votes.shape[1]
-        return proba
+        votes = self._means(X, np.eye(len(self.classes_))[self.y_fit_])
+        return (1 - prior) * votes + prior / len(self.classes_)
 
     def predict(self, X):
         """Return the most probable class."""
@@ -378,8 +410,8 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         X : array-like of shape (n_samples, n_features)
             Training rows; NaN where missing.
         """
-        data = training_data(self, X, y, sample_weight, task="regression", **_MISSING)
-        self.y_fit_ = np.array(data.y)
+        data = training_data(self, X, y, sample_weight, task="regression", **_ROWS)
+        self.y_fit_ = np.array(data.host(data.y), dtype=np.float64)
         self._store(data)
         return self
 
@@ -395,11 +427,8 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
 
     def predict(self, X):
         """Return the weighted mean of the training targets."""
-        X = query_rows(self, X, **_MISSING)
-        predicted = np.empty(len(X), dtype=X.dtype)
-        for block, weights, _ in self._weights(X):
-            predicted[block] = weights @ self.y_fit_
-        return predicted
+        X = query_rows(self, X, **_ROWS)
+        return self._means(X, self.y_fit_)
 
     def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
         """Return quantiles of the predictive distribution.
@@ -414,17 +443,16 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         ndarray of shape (n_queries, n_quantiles)
             The quantiles, by bisection to a millionth of the range of the targets.
         """
-        X = query_rows(self, X, **_MISSING)
+        X = query_rows(self, X, **_ROWS)
         levels = np.asarray(quantiles, dtype=float)
         if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles={quantiles!r} must be a list of numbers between 0 and 1.")
         deviation = _standardised(self.y_fit_, self.sample_weight_)[1]
         found = np.empty((len(X), len(levels)))
         for block, shares, log_bandwidth in self._weights(X):
-            found[block] = _mixture_quantiles(
-                shares, self.y_fit_, deviation * np.exp(log_bandwidth), levels
-            )
-        return found.astype(X.dtype, copy=False)
+            scales = deviation * np.exp(as_numpy(log_bandwidth))
+            found[block] = _mixture_quantiles(as_numpy(shares), self.y_fit_, scales, levels)
+        return as_given(found, X)
 
 
 def _standardised(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, float]:
