@@ -458,7 +458,7 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 # Training tables of the pretrained network had at most 1,800 rows. On few rows it is always tried:
 # one fold of less than 100 rows says too little.
-_MAX_PRETRAINED_ROWS, _FEW_PRETRAINED_ROWS = 1500, 500
+_MAX_PRETRAINED_ROWS, _FEW_PRETRAINED_ROWS, _N_PASSES = 1500, 500, 6
 
 
 def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -472,8 +472,8 @@ def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     seconds = 0.0
     if shape.n_rows >= _FEW_PRETRAINED_ROWS and device is None and not shape.on_device:
         # Every fold reads its rows again; on a GPU that takes a fraction of a second.
-        seconds = 6.0 * shape.thousands * (0.5 + shape.n_columns / 20.0)
-    model = kind(categorical_features=shape.categorical, device=device)
+        seconds = 3.0 * _N_PASSES * shape.thousands * (0.5 + shape.n_columns / 20.0)
+    model = kind(_N_PASSES, categorical_features=shape.categorical, device=device)
     yield Spec("pretrained neighbours", model, encoding="tree", once=True, seconds=seconds)
 
 
