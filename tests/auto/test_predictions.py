@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_blobs
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.auto.tables import QUICK, blobs, fitted, tried
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._scorers import ClassScorer
@@ -29,6 +31,24 @@ def test_contributions_add_up_to_the_prediction():
     np.testing.assert_allclose(
         model.contributions(X[150:])[..., 0].sum(axis=1), model.predict(X[150:]), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize(("n_rows", "n_threads"), [(1, 1), (1000, 1), (1001, 2)])
+def test_few_rows_are_predicted_in_one_thread(monkeypatch, n_rows, n_threads):
+    X, y = blobs(150)
+    model = AutoClassifier([("boosting", HistGradientBoostingClassifier(max_iter=2))]).fit(X, y)
+    (base,) = model.estimators_
+    predict, found = base.predict, []
+
+    def observed(*arguments):
+        libraries = [one for one in threadpool_info() if one["user_api"] == "openmp"]
+        found.append(max(one["num_threads"] for one in libraries))
+        return predict(*arguments)
+
+    monkeypatch.setattr(base, "predict", observed)
+    with threadpool_limits(2, user_api="openmp"):
+        model.predict_proba(np.resize(X, (n_rows, X.shape[1])))
+    assert found == [n_threads]
 
 
 def test_weights_are_sparse_sorted_and_sum_to_one():

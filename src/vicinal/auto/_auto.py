@@ -24,7 +24,14 @@ from vicinal._base import (
     store_parameters,
     survey,
 )
-from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, rows_of
+from vicinal._base._compat import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    num_samples,
+    rows_of,
+    threadpool_controller,
+)
 from vicinal._base._explanation import ExplainRowMixin, base_model_section
 from vicinal._base._tables import column_names, spread_rows
 from vicinal._base._unseen import report_unseen
@@ -37,6 +44,9 @@ from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_block
 # Training rows that a row is compared with.
 _MOST_COMPARED = 200
 _SPLITS = HasMethods(["split", "get_n_splits"])
+# Up to so many rows, threads of scikit-learn's boosting wait longer for each other than they work;
+# where other programs keep the cores busy, a hundred times as long.
+_FEW_ROWS = 1000
 # Rare classes that a warning names.
 _SHOWN_CLASSES = 5
 
@@ -200,13 +210,15 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         check_is_fitted(self)
         rows = self._encoded(X)
         classes = getattr(self, "classes_", None)
+        n_threads = 1 if num_samples(X) <= _FEW_ROWS else None
         parts = []
-        for model in self.estimators_:
-            predicted = model.predict(rows[model.encoding], classes)
-            if classes is not None:
-                logits = model.slope * log_proba(predicted, self.n_samples_fit_)
-                predicted = softmax(logits, axis=1)
-            parts.append(model.weight * (predicted + model.offset))
+        with threadpool_controller().limit(limits=n_threads, user_api="openmp"):
+            for model in self.estimators_:
+                predicted = model.predict(rows[model.encoding], classes)
+                if classes is not None:
+                    logits = model.slope * log_proba(predicted, self.n_samples_fit_)
+                    predicted = softmax(logits, axis=1)
+                parts.append(model.weight * (predicted + model.offset))
         return np.stack(parts, axis=1)
 
     @property
