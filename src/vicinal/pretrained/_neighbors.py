@@ -27,7 +27,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import Interval
+from vicinal._base._compat import Interval, threadpool_controller
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
 from vicinal.pretrained._cells import TableScale, target_features
 from vicinal.pretrained._network import COLUMN_SIZE, N_LABELS, load_network
@@ -130,12 +130,13 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
             encode = self._encoder(y, rng)
             rows = self._context_rows(y, rng)
             scale = TableScale(X[rows], totals[rows], self._is_category, rng)
-            context = network.read(
-                scale.features(X[rows]),
-                columns[scale.columns],
-                encode(y[rows], totals[rows]),
-                totals[rows] if is_weighted else None,
-            )
+            with _one_thread():
+                context = network.read(
+                    scale.features(X[rows]),
+                    columns[scale.columns],
+                    encode(y[rows], totals[rows]),
+                    totals[rows] if is_weighted else None,
+                )
             self._passes.append((rows, scale, context))
 
     def _network(self):
@@ -181,9 +182,10 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
             total = xp.zeros((len(queries), n_groups), dtype=xp.float64, device=device)
             log_bandwidth = xp.zeros(len(queries), dtype=xp.float64, device=device)
             for rows, scale, context in self._passes:
-                found, bandwidth = network.weigh(
-                    scale.features(queries), context, regression=not hasattr(self, "classes_")
-                )
+                with _one_thread():
+                    found, bandwidth = network.weigh(
+                        scale.features(queries), context, regression=not hasattr(self, "classes_")
+                    )
                 total[:, rows] += found
                 log_bandwidth += bandwidth / len(self._passes)
             total /= xp.sum(total, axis=1, keepdims=True)
@@ -251,6 +253,11 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _one_thread():
+    """Limit BLAS: for products of this size a second thread takes time and saves none."""
+    return threadpool_controller().limit(limits=1, user_api="blas")
 
 
 def _distinct_rows(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
