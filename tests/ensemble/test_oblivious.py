@@ -239,6 +239,27 @@ def test_polars_frames_give_the_same_model():
     assert_allclose(first.predict(pd.DataFrame(table)), second.predict(pl.DataFrame(table)))
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_categories_with_slopes_of_their_own_are_learned_as_from_indicators(missing):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    category, x = rng.randint(8, size=900), rng.normal(size=900)
+    y = rng.normal(size=8)[category] * x + 0.1 * rng.normal(size=900)
+    strings = np.array([f"c{c}" for c in category], dtype=object)
+    if missing:
+        strings[category == 3] = None
+    frame = pd.DataFrame({"group": strings, "x": x})
+    array = np.column_stack([np.eye(8)[category], x])
+    errors = []
+    for X in (frame.iloc, array):
+        model = ObliviousBoostingRegressor(300, learning_rate=0.1, cv=None, depth=4, random_state=0)
+        predicted = model.fit(X[:600], y[:600]).predict(X[600:])
+        errors.append(np.mean((predicted - y[600:]) ** 2))
+    assert errors[0] < 1.3 * errors[1] < 0.3 * y.var()
+    values = model.fit(frame, y).shapley_values(frame[:5])
+    np.testing.assert_allclose(values.sum(axis=1) + model.baseline_, model.predict(frame[:5]), 1e-6)
+
+
 def test_unknown_categories_are_missing_ones():
     pd = pytest.importorskip("pandas")
     category, x, y = categorical_table()
