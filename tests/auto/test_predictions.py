@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.auto.tables import QUICK, blobs, fitted, tried
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
+from vicinal._base._compat import threadpool_controller
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._scorers import ClassScorer
 
@@ -41,7 +42,7 @@ def test_few_rows_are_predicted_in_one_thread(monkeypatch, n_rows, n_threads):
     predict, found = base.predict, []
 
     def observed(*arguments):
-        libraries = [one for one in threadpool_info() if one["user_api"] == "openmp"]
+        libraries = [one for one in threadpool_controller().info() if one["user_api"] == "openmp"]
         found.append(max(one["num_threads"] for one in libraries))
         return predict(*arguments)
 

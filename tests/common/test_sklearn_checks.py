@@ -18,6 +18,7 @@ from tests.common.instances import (
     make,
     other_settings,
 )
+from tests.versions import is_older_sklearn
 
 # What a setting may change about the numbers; the other checks look at the class, and see its
 # default alone.
@@ -64,6 +65,10 @@ def _applies(case):
     name = _name(case)
     if name == "check_array_api_input":
         return "SCIPY_ARRAY_API" in os.environ
+    if name.startswith("check_sample_weight_equivalence") and is_older_sklearn("1.7"):
+        # Sparse rows were given to every model, and k-means, which partitions begin with, did not
+        # take weights as repetitions.
+        return not type(estimator).__module__.startswith("vicinal.partition")
     return not (name.startswith("check_sample_weight_equivalence") and draws(estimator))
 
 
@@ -99,7 +104,8 @@ def test_estimator_keeps_the_contract_of_scikit_learn(estimator, check):
 
 
 def test_checks_of_numbers_exist():
-    assert {_name(case) for case in _checks(all_instances()).args[1]} > _OF_NUMBERS
+    new = {"check_all_zero_sample_weights_error"} if is_older_sklearn("1.7") else set()
+    assert {_name(case) for case in _checks(all_instances()).args[1]} > _OF_NUMBERS - new
 
 
 def test_registries_name_existing_estimators_only():

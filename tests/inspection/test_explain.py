@@ -31,6 +31,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.common.instances import all_instances
+from tests.versions import needs_sklearn
 
 from vicinal._base._explanation import ExplanationSection, plain, show_change
 from vicinal.ensemble import (
@@ -423,7 +424,10 @@ def test_contributions_to_a_linear_model_are_those_of_its_coefficients():
     assert_allclose([effect[f"x{j}"] for j in range(5)], expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["array", "frame", "polars", "sparse", "objects"])
+@pytest.mark.parametrize("kind", [
+    "array", "frame", "sparse", "objects",
+    pytest.param("polars", marks=needs_sklearn("1.7", "ColumnTransformer of polars frames")),
+])  # fmt: skip
 def test_contributions_of_columns_add_up_to_the_prediction(kind):
     table = np.where(X > 0.5, X, 0.0)
     if kind in ("frame", "polars", "objects"):

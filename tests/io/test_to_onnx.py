@@ -20,7 +20,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.metrics import make_scorer, mean_pinball_loss
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -30,12 +30,12 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     PolynomialFeatures,
     StandardScaler,
-    TargetEncoder,
 )
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import vicinal
+from vicinal._base._compat import target_encoder
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._base_models import ScaledSVR
 from vicinal.ensemble import (
@@ -210,10 +210,8 @@ def test_boosting_knows_missing_values_and_categories(kind, y):
 def test_statistics_of_categories_and_imputed_rows(y):
     rows, queries = mixed_rows()
     boosting = HistGradientBoostingRegressor if y is TARGET else HistGradientBoostingClassifier
-    folds = KFold(3, shuffle=True, random_state=0)
-    statistics = ColumnTransformer(
-        [("categories", TargetEncoder(cv=folds), IS_CATEGORY)], remainder="passthrough"
-    )
+    encoder = target_encoder("auto", 3)
+    statistics = ColumnTransformer([("categories", encoder, IS_CATEGORY)], remainder="passthrough")
     agrees(make_pipeline(statistics, boosting(max_iter=4)).fit(rows, y), queries)
     filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     linear = Ridge() if y is TARGET else LogisticRegression()
@@ -533,7 +531,7 @@ def test_ensembles_for_a_quantile():
 
 
 def test_ensembles_of_frames_declare_their_columns():
-    frame = pd.DataFrame(X[:, :3], columns=list("abc"))
+    frame = pd.DataFrame(X[:, :3].copy(), columns=list("abc"))
     frame["word"] = np.where(X[:, 3] > 0, "up", "down")
     frame.loc[::7, "a"] = np.nan
     model = AutoClassifier(["constant", "linear"], random_state=0).fit(frame, NAMES)
@@ -551,7 +549,7 @@ def test_base_models_without_a_graph_are_named_with_their_weight():
 
 def test_a_default_classifier_of_mixed_columns_agrees_with_its_graph():
     words = np.array(["up", "down", "left", None], dtype=object)[np.arange(len(X)) % 4]
-    frame = pd.DataFrame(X[:, :3], columns=list("abc")).assign(word=words)[:80]
+    frame = pd.DataFrame(X[:, :3].copy(), columns=list("abc")).assign(word=words)[:80]
     frame.loc[::7, "a"] = np.nan
     y = np.where(X[:80, 1] + (words[:80] == "up") > 0.3, "yes", "no")
     found = agrees(AutoClassifier(random_state=0).fit(frame, y), frame)

@@ -6,6 +6,7 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
+from tests.versions import needs_sklearn
 
 from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import column_values
@@ -324,6 +325,7 @@ def test_losses_of_models_without_probabilities(rng):
     assert losses.mean() == np.mean((X[:, 0] > 0) != (y == "b"))
 
 
+@needs_sklearn("1.7", "Brier score of several classes")
 def test_losses_are_the_brier_score_of_scikit_learn(rng):
     X = rng.normal(size=(90, 2))
     for n_classes in (2, 3):

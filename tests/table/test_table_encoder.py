@@ -23,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.versions import needs_sklearn
 
 import vicinal
 from vicinal.table import TableEncoder
@@ -529,6 +530,7 @@ def test_what_was_learned_is_plain():
     )
 
 
+@needs_sklearn("1.7", "names of a polars frame without pandas")
 @pytest.mark.parametrize(("kept", "hidden"), [("pandas", "polars"), ("polars", "pandas")])
 def test_a_frame_needs_its_own_library_only(kept, hidden):
     code = (

@@ -457,7 +457,7 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 
 # Training tables of the pretrained network had at most 1,800 rows. On few rows it is always tried:
-# one fold of less than 100 rows says too little.
+# one fold of less than 100 rows shows too little.
 _MAX_PRETRAINED_ROWS, _FEW_PRETRAINED_ROWS, _N_PASSES = 1500, 500, 6
 
 

@@ -185,6 +185,8 @@ _TABLE = {
 }  # fmt: skip
 # Attributes that scikit-learn has before version 1.9 only.
 _OLDER = {
+    # None for each class without elastic net.
+    "numbers | labels *": "LogisticRegressionCV.l1_ratio_ LogisticRegressionCV.l1_ratios_",
     "flag": "_store_cv_results _RemainderColsList.warning_enabled "
     "_RemainderColsList.warning_was_emitted",
     "text | none": "_deprecation_msg _RemainderColsList.future_dtype",

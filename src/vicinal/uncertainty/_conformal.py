@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import (
     TrainingData,
     aligned_predictions,
+    as_given,
     atomic_fit,
     check_groups,
     check_is_table,
@@ -301,7 +302,7 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
 
     def predict_proba(self, X):
         """Return the probabilities of the wrapped model."""
-        return self._predicted(X, "predict_proba")
+        return as_given(self._predicted(X, "predict_proba"), X)
 
     def _sections(self, X, columns):
         proba = np.asarray(self.predict_proba(X), dtype=np.float64)[0]
