@@ -206,6 +206,7 @@ def test_boosting_knows_missing_values_and_categories(kind, y):
     agrees(model.fit(rows, y + 2.0 * (rows[:, 5] == 1) if y is TARGET else y), queries)
 
 
+@pytest.mark.filterwarnings(r"ignore:\s*The format of the columns of the 'remainder':FutureWarning")
 @pytest.mark.parametrize("y", [TWO, NAMES, TARGET], ids=["two", "three", "target"])
 def test_statistics_of_categories_and_imputed_rows(y):
     rows, queries = mixed_rows()

@@ -213,7 +213,10 @@ def value_type_name(kind: type) -> str | None:
 
 def full_name(thing: Any) -> str:
     """Return module and name of a class or a function."""
-    return f"{getattr(thing, '__module__', None)}.{getattr(thing, '__qualname__', repr(thing))}"
+    module = getattr(thing, "__module__", None)
+    if module == "_loss":  # as scikit-learn 1.6 calls its compiled losses
+        module = "sklearn._loss._loss"
+    return f"{module}.{getattr(thing, '__qualname__', repr(thing))}"
 
 
 def _listed_class(name: str) -> type | None:
