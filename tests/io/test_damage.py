@@ -17,6 +17,7 @@ from tests.io.helpers import (
     repacked,
     unpacked,
 )
+from tests.versions import is_older_sklearn
 
 from vicinal.io import ModelFileError, _attributes, load, save
 from vicinal.local import LocalClassifier, PrincipalSurface
@@ -78,6 +79,8 @@ def test_every_class_of_scikit_learn_survives_and_every_entry_of_the_table_is_ne
 
     monkeypatch.setattr(_attributes, "_SPECS", Watched(_attributes._SPECS))
     for name, model in foreign.instances().items():
+        if "NeighborsClassifier" in name and is_older_sklearn("1.7"):
+            continue  # it predicts no strings there
         again = load(save(model, tmp_path / "model.vicinal"))
         rows = foreign.rows(name)
         assert difference(predictions(again, rows), predictions(model, rows)) < 1e-9, name

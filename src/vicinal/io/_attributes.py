@@ -62,7 +62,7 @@ _TABLE = {
     "component_indices_ costs_ covariance_prior_ criterion_ cv_alphas_ degrees_of_freedom_ "
     "degrees_of_freedom_prior_ density_ dist_ dual_gap_ eps_ estimator_errors_ "
     "explained_variance_ explained_variance_ratio_ feature_all_ feature_count_ inertia_ "
-    "inlier_mask_ l1_ratio_ l1_ratios_ labels_ lambda_ log_marginal_likelihood_value_ loglike_ "
+    "inlier_mask_ labels_ lambda_ log_marginal_likelihood_value_ loglike_ "
     "loss_ loss_curve_ lower_bound_ lower_bounds_ mean_precision_ mean_precision_prior_ "
     "mean_prior_ ms mse_path_ n_iter_ n_samples_seen_ negative_outlier_factor_ noise_variance_ "
     "offset_ oob_decision_function_ oob_improvement_ oob_prediction_ oob_score_ oob_scores_ "
@@ -145,6 +145,7 @@ _TABLE = {
     "float/sparse g s finite": "_dual_coef_ dual_coef_",
     "float * finite": "_intercept_ _probA _probB",
     "list number": "numbers",
+    "numbers | labels *": "l1_ratio_ l1_ratios_",  # None for each class without elastic net
     "int *": "indices indptr",
     "float n p": "rows",
     "float n | none": "weight",
@@ -185,8 +186,6 @@ _TABLE = {
 }  # fmt: skip
 # Attributes that scikit-learn has before version 1.9 only.
 _OLDER = {
-    # None for each class without elastic net.
-    "numbers | labels *": "LogisticRegressionCV.l1_ratio_ LogisticRegressionCV.l1_ratios_",
     "flag": "_store_cv_results _RemainderColsList.warning_enabled "
     "_RemainderColsList.warning_was_emitted",
     "text | none": "_deprecation_msg _RemainderColsList.future_dtype",
