@@ -184,8 +184,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     A categorical column is replaced by a target statistic, as in [1]_: the mean target of the
     earlier rows of the same category in a random order of the rows, with a prior of one row. Each
     tree takes one of four orders. Queries get the statistic over all training rows; unknown
-    categories are treated as missing ones. In regression, a column of up to 32 categories also has
-    an indicator of each category with ten rows or more.
+    categories are treated as missing ones. In regression, a column of up to 32 categories has an
+    indicator of each category instead.
 
     References
     ----------

@@ -11,9 +11,9 @@ from vicinal._kernels.ensemble._boosting import weighted_quantile
 
 # Bins of equal width of a target statistic, random orders of the rows, rows a prior counts for.
 _CATEGORY_BINS, _PERMUTATIONS, _PRIOR = 16, 4, 1.0
-# In regression, columns of at most so many categories also have an indicator of each frequent one.
-# Classes gain hardly anything by them, at twice the time.
-_MAX_INDICATORS, _LEAST_ROWS = 32, 10
+# In regression, columns of at most so many categories have indicators instead of a statistic: means
+# of a few numbers are noisy. Classes gain hardly anything by them, at twice the time.
+_MAX_INDICATORS = 32
 # The search for rounds and depth learns faster by this factor, and takes fewer rounds.
 _SPEED = 2
 # Rounds between two looks at the held-out rows.
@@ -41,8 +41,8 @@ class ColumnCodes:
         Columns of each kind.
     edges : list of ndarray
         Edges of the bins of each numeric column.
-    tables : list of ndarray of uint8 of shape (n_targets + n_indicators, n_categories + 1)
-        Codes of the statistics and of the indicators of each category; last those of a missing or
+    tables : list of ndarray of uint8 of shape (n_statistics, n_categories + 1)
+        Codes of the statistics, or of the indicators, of each category; last those of a missing or
         unknown one.
     sources : ndarray of int
         Column that each row of codes is made from.
@@ -85,6 +85,12 @@ class _TrainingCodes:
         ordered: list[list[np.ndarray]] = [[] for _ in orders]
         for j, size in zip(categorical, settings.n_categories, strict=True):
             category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
+            if settings.loss in (kernels.SQUARED, kernels.QUANTILE) and size <= _MAX_INDICATORS:
+                tables.append(_indicators(category, size))
+                n_codes += [3] * len(tables[-1])
+                for codes in ordered:
+                    codes.extend(tables[-1][:, category])
+                continue
             sums = np.stack([np.bincount(category, weights * t, size + 1) for t in targets.T])
             mass = np.bincount(category, weights, size + 1)
             final = (sums + _PRIOR * prior[:, None]) / (mass + _PRIOR)
@@ -94,9 +100,6 @@ class _TrainingCodes:
                 kernels.ordered_statistics(*rows, order, size + 1, prior, _PRIOR)
                 for order in orders
             ]
-            indicators = np.empty((0, size + 1), dtype=np.uint8)
-            if settings.loss in (kernels.SQUARED, kernels.QUANTILE) and size <= _MAX_INDICATORS:
-                indicators = _indicators(category, size)
             table = np.empty(final.shape, dtype=np.uint8)
             for t, row in enumerate(final):
                 pooled = np.concatenate([part[:, t] for part in moving])
@@ -105,10 +108,7 @@ class _TrainingCodes:
                 n_codes.append(len(bins) + 2)
                 for codes, part in zip(ordered, moving, strict=True):
                     codes.append(np.searchsorted(bins, part[:, t]) + 1)
-            tables.append(np.concatenate([table, indicators]))
-            n_codes += [3] * len(indicators)
-            for codes in ordered:
-                codes.extend(indicators[:, category])
+            tables.append(table)
         sources = np.r_[numeric, np.repeat(categorical, [len(table) for table in tables])]
         self.columns = ColumnCodes(numeric, categorical, edges, tables, sources)
         self.n_codes = np.array(n_codes, dtype=np.int64)
@@ -123,15 +123,11 @@ class _TrainingCodes:
 
 
 def _indicators(category: np.ndarray, size: int) -> np.ndarray:
-    """Return a row of codes for each frequent category: 2 for itself, 1 for all others.
-
-    A statistic of few earlier rows is noisy, and an indicator is not.
-    """
-    frequent = np.flatnonzero(np.bincount(category, minlength=size + 1) >= _LEAST_ROWS)
-    # Of two categories one indicator is enough.
-    frequent = frequent[: {1: 0, 2: 1}.get(len(frequent))]
-    table = np.ones((len(frequent), size + 1), dtype=np.uint8)
-    table[np.arange(len(frequent)), frequent] = 2
+    """Return a row of codes for each category found: 2 for itself, 1 for all others."""
+    found = np.unique(category)
+    found = found[:1] if len(found) == 2 else found  # of two categories one is enough
+    table = np.ones((len(found), size + 1), dtype=np.uint8)
+    table[np.arange(len(found)), found] = 2
     return table
 
 
