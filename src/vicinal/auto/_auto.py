@@ -45,7 +45,7 @@ from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_block
 _MOST_COMPARED = 200
 _SPLITS = HasMethods(["split", "get_n_splits"])
 # Up to so many rows, threads of scikit-learn's boosting wait longer for each other than they work;
-# where other programs keep the cores busy, a hundred times as long.
+# where other programs keep the cores busy, many times as long.
 _FEW_ROWS = 1000
 # Rare classes that a warning names.
 _SHOWN_CLASSES = 5

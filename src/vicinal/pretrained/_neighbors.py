@@ -176,18 +176,19 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         network, n_groups = self._network(), int(self._group.max()) + 1
         xp, device = network.xp, network.device
         group, share = (xp.asarray(part, device=device) for part in (self._group, self._share))
+        passes = [(rows, scale, network.placed(part)) for rows, scale, part in self._passes]
         bytes_per_row = 8 * (3 * len(self._group) + 10 * X.shape[1])
         for block in row_blocks(len(X), bytes_per_row, max_rows=1024):
             queries = np.asarray(as_numpy(X[block]), dtype=np.float64)
             total = xp.zeros((len(queries), n_groups), dtype=xp.float64, device=device)
             log_bandwidth = xp.zeros(len(queries), dtype=xp.float64, device=device)
-            for rows, scale, context in self._passes:
+            for rows, scale, context in passes:
                 with _one_thread():
                     found, bandwidth = network.weigh(
                         scale.features(queries), context, regression=not hasattr(self, "classes_")
                     )
                 total[:, rows] += found
-                log_bandwidth += bandwidth / len(self._passes)
+                log_bandwidth += bandwidth / len(passes)
             total /= xp.sum(total, axis=1, keepdims=True)
             yield block, total[:, group] * share, log_bandwidth
 

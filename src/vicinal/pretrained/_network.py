@@ -244,15 +244,26 @@ class Network:
     def _row_block(self, block, x, keys, values, log_weights, sharpness) -> Any:
         q = self._by_head(_normalised(x) @ block["qkv"][:, : self.row_width])
         scores = (q * (sharpness * q.shape[-1] ** -0.5)) @ keys
-        h = self.xp.permute_dims(_softmax(scores, log_weights) @ values, (1, 0, 2))
-        return _add_mlp(block, x + h.reshape(x.shape) @ block["out"])
+        shares = _unscaled_softmax(scores, log_weights)
+        # Means of values are scaled instead of the shares: one number for each head and row.
+        h = shares @ values
+        h /= _sums(shares)
+        h = self.xp.permute_dims(h, (1, 0, 2)).reshape(x.shape) @ block["out"]
+        h += x
+        return _add_mlp(block, h)
 
     # --- queries ------------------------------------------------------------------------------
 
+    def placed(self, context: Context) -> Context:
+        """Return the context where the network computes."""
+        return context.moved(self._array)
+
     def weigh(self, cells, context: Context, *, regression: bool) -> tuple[Any, Any]:
-        """Return the weights of the training rows for queries, and logarithms of bandwidths."""
+        """Return the weights of the training rows for queries, and logarithms of bandwidths.
+
+        The context must be where the network computes (``placed``).
+        """
         xp, n_queries = self.xp, cells.shape[1]
-        context = context.moved(self._array)
         cells = np.pad(cells, ((0, 0), (0, -n_queries % self.n_rows), (0, 0)), mode="edge")
         scale = context.sharpness * self.row_width**-0.5
         weights, bandwidths = [], []
@@ -282,26 +293,38 @@ def _relu(x: Any) -> Any:
 
 def _normalised(x: Any) -> Any:
     """Return rows of mean zero and variance one."""
-    xp = namespace(x)
-    h = x - xp.mean(x, axis=-1, keepdims=True)
-    variance = xp.einsum("...i,...i->...", h, h)[..., None] / x.shape[-1]
-    h /= xp.sqrt(variance + 1e-5)
+    xp, size = namespace(x), x.shape[-1]
+    h = x - _sums(x) / size
+    h *= 1 / xp.sqrt(xp.einsum("...i,...i->...", h, h)[..., None] / size + 1e-5)
     return h
+
+
+def _sums(x: Any) -> Any:
+    """Return sums along the last axis, which stays; by BLAS, which is faster on short axes."""
+    return x @ namespace(x).ones((x.shape[-1], 1), dtype=x.dtype, device=x.device)
 
 
 def _softmax(scores: Any, log_weights: Any = None) -> Any:
     """Return shares along the last axis, in the memory of the scores."""
-    xp = namespace(scores)
+    shares = _unscaled_softmax(scores, log_weights)
+    shares /= _sums(shares)
+    return shares
+
+
+def _unscaled_softmax(scores: Any, log_weights: Any = None) -> Any:
+    """Return multiples of the shares along the last axis, in the memory of the scores."""
     if log_weights is not None:
         scores += log_weights
-    scores -= xp.max(scores, axis=-1, keepdims=True)
-    scores = exponentials(scores)
-    scores /= xp.sum(scores, axis=-1, keepdims=True)
-    return scores
+    scores -= namespace(scores).max(scores, axis=-1, keepdims=True)
+    return exponentials(scores)
 
 
 def _add_mlp(block, x: Any) -> Any:
-    return x + _relu(_normalised(x) @ block["up"] + block["offset"]) @ block["down"]
+    h = _normalised(x) @ block["up"]
+    h += block["offset"]
+    h = _relu(h) @ block["down"]
+    h += x
+    return h
 
 
 @cache
