@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 from sklearn.datasets import make_friedman1
+from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -19,6 +20,8 @@ from vicinal.ensemble import (
 
 ROUNDS = 100
 ROWS = 500
+# How many rounds are enough is asked on more rows, which need more of them.
+MORE_ROUNDS, MORE_ROWS = (100, 200, 300), 1500
 CLASSIFICATION = (
     "spambase", "banana", "wdbc", "wine", "vertebral", "satimage", "pendigits"
 )  # fmt: skip
@@ -41,13 +44,13 @@ ADA = {
 
 
 @cache
-def training_rows(name):
+def training_rows(name, size=ROWS):
     if name == "friedman 1":
-        X, y = make_friedman1(n_samples=ROWS, noise=1.0, random_state=0)
+        X, y = make_friedman1(n_samples=size, noise=1.0, random_state=0)
     else:
         data = load_dataset(name)
         X, y = (data.X_train, data.y_train) if "X_train" in data else (data.X, data.y)
-    rows = np.random.RandomState(0).permutation(len(y))[:ROWS]
+    rows = np.random.RandomState(0).permutation(len(y))[:size]
     return np.asarray(X, dtype=float)[rows], np.asarray(y)[rows]
 
 
@@ -99,6 +102,62 @@ def table(page, models, sets, caption, *, classes):
     page.table(("model", *sets, "ratio", "CPU s"), rows, caption=f"`{name}`, {caption}")
 
 
+def by_rounds(model, name, *, classes):
+    """Return error in % and log loss, or squared error, after each number of rounds, in folds."""
+    X, y = training_rows(name, MORE_ROWS)
+    y = y if classes else (y - y.mean()) / y.std()
+    folds, found = (StratifiedKFold if classes else KFold), []
+    for train, test in folds(5, shuffle=True, random_state=0).split(X, y):
+        model.fit(X[train], y[train])
+        stages = list(model.staged_predict_proba(X[test]) if classes
+                      else model.staged_predict(X[test]))  # fmt: skip
+        kept = [stages[min(rounds, len(stages)) - 1] for rounds in MORE_ROUNDS]
+        if classes:
+            of_test = model.classes_[[p.argmax(axis=1) for p in kept]] != y[test]
+            losses = [log_loss(y[test], p, labels=model.classes_) for p in kept]
+            found.append([100.0 * of_test.mean(axis=1), losses])
+        else:
+            found.append([[np.mean((p - y[test]) ** 2) for p in kept]])
+    return {"values": np.mean(found, axis=0).tolist()}
+
+
+def rounds_table(page, cls, kinds, sets, *, classes):
+    """Write errors and log losses by form and number of rounds, relative to the first."""
+    models = {
+        label: cls(TREE, n_estimators=MORE_ROUNDS[-1], random_state=0, **kinds[label])
+        for label in kinds
+    }
+    cells = {
+        label: [
+            page.case(("rounds", cls.__name__, label, s),
+                      lambda m=model, s=s: by_rounds(m, s, classes=classes))["values"]
+            for s in sets
+        ]
+        for label, model in models.items()
+    }  # fmt: skip
+    found = {
+        f"{label}, {rounds} rounds": np.array(own)[:, :, k]
+        for label, own in cells.items()
+        for k, rounds in enumerate(MORE_ROUNDS)
+    }
+    first, rows = next(iter(found.values())), []
+    for label, values in found.items():
+        # A tenth of a row in a hundred is added to errors, so that no set decides alone.
+        least = np.array([0.1, 0.0]) if classes else 0.0
+        logs = np.log((values + least) / (first + least))
+        mean, error = np.exp(logs.mean(axis=0)), logs.std(axis=0, ddof=1) / np.sqrt(len(sets))
+        pairs = zip(mean, error, strict=True)
+        ratios = ["1" if values is first else f"{m:.3f} ± {e:.3f}" for m, e in pairs]
+        form = ".2f" if classes else ".4f"
+        rows.append((label, *(f"{value:{form}}" for value in values[:, 0]), *ratios))
+    shown = ("ratio of errors", "ratio of log losses") if classes else ("ratio",)
+    what = "misclassification in %" if classes else "squared error over the variance"
+    page.table(
+        ("form", *sets, *shown), rows,
+        caption=f"`{cls.__name__}`, number of rounds: {what}, at most {MORE_ROWS:,} training rows.",
+    )  # fmt: skip
+
+
 def boosting(cls, kinds):
     """Return an estimator for each kind of boosting, all rows of a round unless it says less."""
     return {
@@ -137,7 +196,8 @@ def tables():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=list(tables()), help="run one table, write no page")
+    choices = [*tables(), "rounds"]
+    parser.add_argument("--only", choices=choices, help="run one table, write no page")
     only = parser.parse_args().only
     page = ResultsPage(
         "ensemble_defaults",
@@ -150,6 +210,13 @@ def main():
     for name, (models, sets, caption) in tables().items():
         if only in (None, name):
             table(page, models, sets, caption, classes=name != "regressor")
+    if only in (None, "rounds"):
+        forms = {k: KINDS[k] for k in ("leaf values, rate 0.1", "Newton, rate 0.1")}
+        rounds_table(
+            page, FunctionalGradientBoostingClassifier, forms, CLASSIFICATION, classes=True
+        )
+        forms = {k: KINDS[k] for k in ("leaf values, rate 0.1",)}
+        rounds_table(page, FunctionalGradientBoostingRegressor, forms, REGRESSION, classes=False)
     if only:
         return
     page.text(
