@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ _MANY = 8000  # tests of a run of the whole suite
 
 def pytest_collection_finish(session):
     """In a run of the whole suite, let the workers share the compilation of what all need."""
+    gc.freeze()  # what was collected stays to the end: do not look for garbage in it
     worker = getattr(session.config, "workerinput", None)
     if worker is None or len(session.items) < _MANY:
         return

@@ -37,6 +37,7 @@ _SMALL_NETS = {
     "n_estimators": 1,
     "n_components": 8,
     "n_hidden": 8,
+    "max_iter": 20,
     "n_iter_no_change": 2,
     "tol": 1e-2,
 }

@@ -14,8 +14,6 @@ pytestmark = pytest.mark.skipif(
 
 SLOW = (
     "SpacePartitioningClassifier",
-    "LocallyAdaptiveClassifier",
-    "FunctionalGradientBoostingClassifier",
     "BootstrapEnsembleClassifier",
     "AutoClassifier",
 )

@@ -79,6 +79,16 @@ def _applies(case):
     return not draws(estimator)
 
 
+def _is_repetition(case):
+    """Whether the check repeats another with inputs that are read in the same way."""
+    check = getattr(case, "values", case)[1]
+    options = getattr(check, "keywords", {})
+    is_plain_memmap = options.get("readonly_memmap") and "X_dtype" not in options
+    return _name(case) == "check_estimator_sparse_matrix" or (
+        is_plain_memmap and _name(case).endswith("_train")
+    )
+
+
 def _slow(case):
     """The case, marked to run with the long tests."""
     values, marks = getattr(case, "values", case), getattr(case, "marks", ())
@@ -91,7 +101,7 @@ def _cases():
     slow = _checks([default(classes[name]) for name in QUICK]).args[1]
     others = _checks([other for cls in classes.values() for other in other_settings(cls)]).args[1]
     cases = [
-        *filter(_applies, quick.args[1]),
+        *(_slow(c) if _is_repetition(c) else c for c in filter(_applies, quick.args[1])),
         *(case for case in filter(_applies, others) if _name(case) in _OF_NUMBERS),
         *map(_slow, filter(_applies, slow)),
     ]

@@ -107,6 +107,7 @@ def test_weight_two_is_the_row_twice():
     assert once.around(ends, X[:1], 0.8).shape == (1, 1, 2)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("local", [False, True])
 def test_intervals_cover_everywhere(local):
     X, residuals = noisy(1500)

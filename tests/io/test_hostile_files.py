@@ -610,9 +610,12 @@ def test_states_of_random_numbers_beyond_their_end_are_refused(tmp_path):
 
 def test_processes_and_threads_are_not_chosen_by_a_file(tmp_path):
     model = make_pipeline(
-        ColumnTransformer([("a", StandardScaler(), [0, 1]), ("b", "passthrough", [2])], n_jobs=12),
-        StackingClassifier([("forest", RandomForestClassifier(2, n_jobs=12))], cv=2, n_jobs=12),
+        ColumnTransformer([("a", StandardScaler(), [0, 1]), ("b", "passthrough", [2])]),
+        StackingClassifier([("forest", RandomForestClassifier(2))], cv=2),
     ).fit(X, LABELS)
+    # Set after the fit, which would start twelve processes.
+    model.set_params(**{name: 12 for name in model.get_params() if name.endswith("n_jobs")})
+    model[-1].estimators_[0].n_jobs = 12
     again = load(save(model, tmp_path / "model.vicinal"))
     found = [value for name, value in again.get_params().items() if name.endswith("n_jobs")]
     assert len(found) >= 3
@@ -847,7 +850,8 @@ print(*n_loaded.values(), watched)
 )
 
 
-def test_a_thousand_mutations_run_nothing_and_raise_one_error(good, tmp_path):
+@pytest.mark.parametrize("n", [300, pytest.param(1000, marks=pytest.mark.statistical)])
+def test_mutations_run_nothing_and_raise_one_error(good, tmp_path, n):
     models = {
         "local": LocalClassifier(n_neighbors=20, metric="euclidean"),
         "forest": RandomForestClassifier(2, max_depth=3, random_state=0),
@@ -856,15 +860,15 @@ def test_a_thousand_mutations_run_nothing_and_raise_one_error(good, tmp_path):
     paths = [save(fitted(model), tmp_path / f"{name}.vicinal") for name, model in models.items()]
     partition = tmp_path / "partition.vicinal"
     partition.write_bytes(good.read_bytes())
-    result = run_python(FUZZ, 1000, partition, *paths)
+    result = run_python(FUZZ, n, partition, *paths)
     assert result.returncode == 0, result.stderr
     *n_loaded, watched = result.stdout.strip().split(" ", 4)
     assert watched == "[]"
     # Of random bytes, only those in fields that mean nothing (times, comments) may pass.
     n_flipped, n_cut, n_spliced, n_rewritten = map(int, n_loaded)
     assert n_cut == 0
-    assert max(n_flipped, n_spliced) < 75
-    assert 0 < n_rewritten < 150
+    assert max(n_flipped, n_spliced) < 0.1 * n
+    assert 0 < n_rewritten < 0.2 * n
 
 
 def test_the_helpers_repack_a_file_without_changing_it(good, tmp_path):

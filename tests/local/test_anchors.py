@@ -150,6 +150,7 @@ def test_refits_learn_what_the_blend_leaves_over(waves):
     assert best[1] < 0.7 * best[0]
 
 
+@pytest.mark.statistical
 def test_auto_needs_few_anchors_for_a_plane():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(900, 2))

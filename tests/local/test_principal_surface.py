@@ -166,6 +166,7 @@ def test_weights_equal_repetition(cloud):
     assert weighted.surface_.shape == X.shape
 
 
+@pytest.mark.statistical
 def test_automatic_bandwidth_of_normal_data_is_that_of_its_hessian():
     X = np.random.RandomState(0).normal(size=(1500, 2))
     expected = (4 / (8 * 1500)) ** (1 / 10)

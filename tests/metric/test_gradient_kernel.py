@@ -174,6 +174,7 @@ def test_held_out_rows_are_unknown_to_metric_and_ridge():
     assert moved[: len(folds[0])].max() < 2e-5 < moved.max()
 
 
+@pytest.mark.statistical
 def test_noise_is_not_learned_by_folds_that_share_a_start():
     rng = np.random.RandomState(0)
     errors = []
@@ -185,6 +186,7 @@ def test_noise_is_not_learned_by_folds_that_share_a_start():
     assert np.mean(errors) > 0.99
 
 
+@pytest.mark.statistical
 def test_a_model_fitted_from_held_out_folds_predicts_as_well(friedman):
     X, y = friedman
     folds = np.array_split(np.arange(300), 5)

@@ -86,6 +86,7 @@ def test_distances_of_the_transform_are_the_mean_over_the_nets(regressor):
     assert regressor.get_feature_names_out()[0] == "neuralneighborsregressor0"
 
 
+@pytest.mark.statistical
 def test_the_map_serves_local_models():
     X, y = waves(300)
     Q, z = waves(200, seed=1)
@@ -216,6 +217,7 @@ def test_torch_tensors_are_trained_to_the_same_predictions():
         model.predict(X)
 
 
+@pytest.mark.statistical
 def test_digits_are_read():
     X, y = load_digits(return_X_y=True)
     model = NeuralNeighborsClassifier(**{**SMALL, "n_estimators": 1}).fit(X[:600], y[:600])

@@ -51,6 +51,7 @@ def _fuse(*arguments, **parameters):
     return SubspaceFusionClassifier(*arguments, **parameters)
 
 
+@pytest.mark.statistical
 def test_shuffled_labels_leave_nothing_in_the_training_scores(rng):
     """In-sample scores of 1-NN know every label; out of fold, supervised maps included, none."""
     X, y = rng.normal(size=(1500, 8)), rng.randint(2, size=1500)
@@ -226,6 +227,7 @@ def test_processes_give_the_same_model(two_classes):
     assert_allclose(got, expected, atol=1e-12)
 
 
+@pytest.mark.statistical
 def test_fusion_of_blocks_beats_every_block():
     X, y = load_digits(return_X_y=True)
     X, y = X / 16.0, (y % 2)

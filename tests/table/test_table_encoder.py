@@ -550,15 +550,6 @@ def test_a_frame_needs_its_own_library_only(kept, hidden):
     assert result.stdout.strip() == "(3, 5)", result.stderr
 
 
-def test_wide_tables_are_quick():
-    import time
-
-    X = pandas.DataFrame(np.random.RandomState(0).normal(size=(300, 5000))).rename(columns=str)
-    started = time.process_time()
-    assert TableEncoder().fit_transform(X).shape == (300, 5000)
-    assert time.process_time() - started < 20
-
-
 @pytest.mark.filterwarnings("ignore:some values are unlike")  # cities of rows of weight 0
 def test_bootstrap_ensembles_hand_frames_to_their_estimators():
     from vicinal import BootstrapEnsembleClassifier, BootstrapEnsembleRegressor
