@@ -373,7 +373,7 @@ def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_pa
     assert "unknown to the model: 'middling'" in capsys.readouterr().err
 
 
-def test_warnings_of_the_library_are_notes_of_one_line_and_others_are_not(csv, monkeypatch, capsys):
+def test_warnings_of_the_library_are_notes_of_one_line_and_others_are_not(monkeypatch, capsys):
     import warnings
 
     import sklearn.linear_model
@@ -387,11 +387,12 @@ def test_warnings_of_the_library_are_notes_of_one_line_and_others_are_not(csv, m
         warnings.warn_explicit("lbfgs failed to converge", ConvergenceWarning, theirs, 1)
         warnings.warn_explicit("X does not have valid feature names", UserWarning, theirs, 2)
         warnings.warn_explicit("Recall is ill-defined", UndefinedMetricWarning, ours, 3)
+        return {}
 
-    monkeypatch.setattr("vicinal.cli._info.info", warn)
+    monkeypatch.setattr("vicinal.cli._models.compiling_steps", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        assert run(["info", str(csv)]) == 0
+        assert run(["warmup"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "  note: take care of it",
         "  note: ours stopped",

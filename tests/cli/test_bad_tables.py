@@ -145,7 +145,7 @@ def test_unexpected_errors_are_one_line_and_debug_shows_the_trace(monkeypatch, c
     def broken(*args, **kwargs):
         raise RuntimeError("the floor is lava\nand hot")
 
-    monkeypatch.setattr("vicinal.cli._training.compare", broken)
+    monkeypatch.setattr("vicinal.cli._training.parse_seconds", broken)
     assert run(["compare"]) == 1
     assert capsys.readouterr().err == (
         "vicinal: RuntimeError: the floor is lava (--debug shows where)\n"
@@ -158,7 +158,7 @@ def test_interruption_has_its_own_code(monkeypatch, capsys):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vicinal.cli._training.compare", interrupted)
+    monkeypatch.setattr("vicinal.cli._training.parse_seconds", interrupted)
     assert run(["compare"]) == 130
     assert capsys.readouterr().err.strip() == "vicinal: interrupted"
 

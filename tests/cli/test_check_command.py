@@ -12,7 +12,7 @@ import polars as pl
 
 from vicinal.auto import AutoClassifier
 from vicinal.cli._app import run
-from vicinal.cli._check_table import Roles, check_table, warn
+from vicinal.cli._check_table import check_table, warn
 from vicinal.cli._training import fit_model
 
 
@@ -102,7 +102,7 @@ def test_ids_that_rows_share_are_named(capsys):
     rows = people().with_columns(customer_id=pl.Series(np.arange(160) // 8))
     warn(check_table(rows, "y"), 0)
     assert "--group 'customer_id' holds out all rows of one together" in capsys.readouterr().err
-    warn(check_table(rows, "y", roles=Roles(group="customer_id")), 0)
+    warn(check_table(rows, "y", group="customer_id"), 0)
     assert capsys.readouterr().err == ""
 
 
@@ -114,10 +114,9 @@ def test_rows_of_a_group_are_held_out_together_by_the_model_too():
     table = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(
         who=pl.Series(who), y=pl.Series(np.array(["no", "yes"])[rng.randint(0, 2, 20)[who]])
     )
-    alone, together = Roles(drop=("who",)), Roles(group="who")
     scores = [
-        check_table(table, "y", roles=roles).fit(AutoClassifier(["local"], random_state=0))
-        for roles in (alone, together)
+        check_table(table, "y", **roles).fit(AutoClassifier(["local"], random_state=0))
+        for roles in ({"drop": ["who"]}, {"group": "who"})
     ]
     assert scores[0].score_ > 0.95
     assert scores[1].score_ < 0.8

@@ -7,7 +7,7 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from vicinal.cli._check_table import Roles, check_table
+from vicinal.cli._check_table import check_table
 from vicinal.cli._show import InputError
 
 
@@ -101,8 +101,7 @@ def test_drop_and_category_resolve_a_complaint():
             "y": ["a", "b"] * 30,
         }
     )
-    roles = Roles(drop=("void",), category=("code", "zip"))
-    checked = check_table(table, "y", roles=roles, strict=True)
+    checked = check_table(table, "y", drop=["void"], category=["code", "zip"], strict=True)
     assert checked.kinds == {"code": "category", "zip": "category"}
 
 
@@ -116,17 +115,17 @@ def test_groups_weights_and_time():
             "y": ["a", "b"] * 30,
         }
     )
-    checked = check_table(table, "y", roles=Roles(group="who", time="day", weight="w"))
+    checked = check_table(table, "y", group="who", time="day", weight="w")
     assert checked.X.columns == ["day", "x"]
     assert checked.X["x"].to_list() == list(range(59, -1, -1))
     assert checked.weights.tolist() == [2.0, 1.0] * 30
     assert len(set(checked.groups)) == 3
     with pytest.raises(InputError, match="--weight 'who' must hold numbers"):
-        check_table(table, "y", roles=Roles(weight="who"))
+        check_table(table, "y", weight="who")
     with pytest.raises(InputError, match="--time-column 'who'"):
-        check_table(table, "y", roles=Roles(time="who"))
+        check_table(table, "y", time="who")
     with pytest.raises(InputError, match="'y' is the target"):
-        check_table(table, "y", roles=Roles(group="y"))
+        check_table(table, "y", group="y")
 
 
 def test_rows_without_target_are_left_out_and_counted():

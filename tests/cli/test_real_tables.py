@@ -125,15 +125,15 @@ def test_compiling_is_done_once_and_outside_the_budget(capsys):
 
     from vicinal import PrunedTreeRegressor
     from vicinal.cli._check_table import check_table
-    from vicinal.cli._training import _compile
+    from vicinal.cli._training import compile_models
 
     rng = np.random.RandomState(0)
     checked = check_table(pl.DataFrame({"x": rng.rand(60), "y": rng.rand(60)}), "y")
     models = {"mean": DummyRegressor(), "tree": PrunedTreeRegressor(cv=2)}
-    assert _compile(models, checked) > 0
+    assert compile_models(models, checked) > 0
     assert "compiling" in capsys.readouterr().err
-    assert _compile(models, checked) == 0
-    assert _compile({"mean": DummyRegressor()}, checked) == 0
+    assert compile_models(models, checked) == 0
+    assert compile_models({"mean": DummyRegressor()}, checked) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -147,7 +147,7 @@ def test_what_large_tables_need_is_compiled_outside_the_budget(monkeypatch):
     rng = np.random.RandomState(0)
     for n_rows, expected in ((339, 0), (340, 1), (400, 1)):
         table = pl.DataFrame({"x": rng.rand(n_rows), "y": rng.rand(n_rows)})
-        _training._compile({"tree": PrunedTreeRegressor(cv=3)}, check_table(table, "y"))
+        _training.compile_models({"tree": PrunedTreeRegressor(cv=3)}, check_table(table, "y"))
         assert len(steps) == expected
 
 
@@ -308,7 +308,7 @@ def test_page_of_a_very_wide_table_has_the_leaderboard_alone(tmp_path, capsys):
     from sklearn.dummy import DummyRegressor
 
     from vicinal.cli._check_table import check_table
-    from vicinal.cli._training import _write_report
+    from vicinal.cli._training import write_report
     from vicinal.inspection import compare
 
     rng = np.random.RandomState(0)
@@ -316,6 +316,6 @@ def test_page_of_a_very_wide_table_has_the_leaderboard_alone(tmp_path, capsys):
     checked = check_table(table, "y")
     models = {"mean": DummyRegressor()}
     board = compare(models, checked.X, checked.y, cv=2)
-    page = _write_report(board, models, checked, "wide", 0, tmp_path / "page.html", 0.0)
+    page = write_report(board, models, checked, 0, 1, tmp_path / "page.html", 0.0, None, None)
     assert "Leaderboard" in page.read_text()
     assert "more than 1000 columns" in capsys.readouterr().err

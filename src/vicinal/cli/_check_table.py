@@ -1,6 +1,7 @@
 """Labelled tables: where they come from, what they must be, how a model is fitted on one."""
 
 import difflib
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,24 +27,6 @@ _JUDGED_ROWS, _JUDGED_COLUMNS = 2000, 300
 
 
 @dataclass(frozen=True)
-class Roles:
-    """Columns that are neither features nor simply features."""
-
-    drop: Sequence[str] = ()
-    category: Sequence[str] = ()
-    group: str | None = None
-    time: str | None = None
-    weight: str | None = None
-    every_column: bool = False  # also the uninformative ones
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns that are named."""
-        named = (self.group, self.time, self.weight)
-        return (*self.drop, *self.category, *(name for name in named if name is not None))
-
-
-@dataclass(frozen=True)
 class CheckedTable:
     """Rows, target and types of the columns; ``notes`` describe decisions about the columns."""
 
@@ -55,6 +38,8 @@ class CheckedTable:
     notes: list[str] = field(default_factory=list)
     groups: np.ndarray | None = None
     weights: np.ndarray | None = None
+    time_column: str | None = None  # if it is a feature; rows are in its order anyway
+    title: str = ""
 
     def encoder(self) -> TableEncoder:
         """Return an unfitted encoder for this table."""
@@ -81,21 +66,27 @@ def check_table(
     target: str,
     *,
     task: str | None = None,
-    roles: Roles | None = None,
+    drop: Sequence[str] | None = None,
+    category: Sequence[str] | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    weight: str | None = None,
     strict: bool = False,
+    every_column: bool = False,
     min_rows: int = 2,
 ) -> CheckedTable:
     """Split a table into features and target and decide what the columns are.
 
-    ``strict`` refuses columns that are not plain numbers and labels.
+    ``strict`` refuses columns that are not plain numbers and labels. With ``every_column``
+    uninformative ones are features, too.
     """
     notes: list[str] = []
-    roles = roles or Roles()
-    drop, category = names_in(roles.drop, frame), names_in(roles.category, frame)
-    roles = replace(roles, drop=drop, category=category)
-    for name in (target, *roles.columns):
+    check_has(frame, target)
+    dropped, categorical = columns_in(frame, drop), columns_in(frame, category)
+    roles = [name for name in (group, time, weight) if name is not None]
+    for name in roles:
         check_has(frame, name)
-    if target in roles.columns:
+    if target in (*dropped, *categorical, *roles):
         raise InputError(f"{target!r} is the target and cannot be anything else")
     frame = rows_with_target(frame, target, notes)
     if frame.height < min_rows:
@@ -103,26 +94,22 @@ def check_table(
             f"the table has {frame.height} row{'s' * (frame.height != 1)} with a target; "
             f"at least {min_rows} are needed"
         )
-    frame = frame if roles.time is None else _in_time(frame, roles.time)
+    frame = frame if time is None else _in_time(frame, time)
     column, given_task = as_numbers(frame[target], task), task
     y, task = _target(column, task)
     few = column.dtype.is_numeric() and 2 < column.n_unique() <= 2 * _MOST_CODES
     if given_task is None and few and _is_whole(column):
         other = "regression" if task == "classification" else "classification"
         notes.append(f"{target!r} holds few whole numbers; --task {other} if that is meant")
-    X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
+    X = frame.drop(target, *dropped, *filter(None, (group, weight)))
     if strict:
-        _refuse(X, roles.category)
+        _refuse(X, categorical)
     # The type marks the column for every model, also for those that encode it themselves.
-    X = (
-        X.with_columns(pl.col(*roles.category).cast(pl.String).cast(pl.Categorical))
-        if roles.category
-        else X
-    )
+    X = X.with_columns(X.select(categorical).cast(pl.String).cast(pl.Categorical))
     groups = None
-    if roles.group is not None:
-        groups = frame[roles.group].cast(pl.String).fill_null("").rank("dense").to_numpy()
-    kinds = dict.fromkeys(X.columns, "") if roles.every_column else _decide(X, y, notes)
+    if group is not None:
+        groups = frame[group].cast(pl.String).fill_null("").rank("dense").to_numpy()
+    kinds = dict.fromkeys(X.columns, "") if every_column else _decide(X, y, notes)
     return CheckedTable(
         X.select(list(kinds)),
         y,
@@ -131,16 +118,20 @@ def check_table(
         kinds,
         notes,
         groups=groups,
-        weights=None if roles.weight is None else _weights(frame[roles.weight]),
+        weights=None if weight is None else _weights(frame[weight]),
+        time_column=time if time in kinds else None,
     )
 
 
-def names_in(given: Sequence[str], frame: pl.DataFrame) -> tuple[str, ...]:
-    """Return names that were given one by one or separated by commas."""
+def columns_in(frame: pl.DataFrame, given: Sequence[str] | None) -> list[str]:
+    """Return columns that were named one by one or separated by commas; all must exist."""
     found: list[str] = []
-    for text in given:
+    for text in given or []:
         found += [text] if text in frame.columns else [part.strip() for part in text.split(",")]
-    return tuple(name for name in found if name)
+    found = [name for name in found if name]
+    for name in found:
+        check_has(frame, name)
+    return found
 
 
 def check_has(frame: pl.DataFrame, name: str) -> None:
@@ -309,48 +300,29 @@ def _type_name(dtype: pl.DataType) -> str:
 # --- where a table comes from --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Source:
-    """A table in files, or an embedded one, and the options about it."""
+def load_table(
+    source: Sequence[Path] | str,
+    target: str | None,
+    delimiter: str | None = None,
+    **options: Any,
+) -> CheckedTable:
+    """Read and check the table of some files, or an embedded one, and print what was found.
 
-    paths: Sequence[Path]
-    target: str | None
-    roles: Roles
-    task: str | None = None
-    delimiter: str | None = None
-    strict: bool = False
-    embedded: str = ""
-
-    @property
-    def title(self) -> str:
-        """A heading: the name of the file or of the embedded set."""
-        if not self.paths:
-            return self.embedded.replace("_", " ")
-        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
-        return self.paths[0].name + more
-
-    def load(self, min_rows: int = 2) -> CheckedTable:
-        """Read and check the table, and print what was found."""
-        if not self.paths:
-            frame, target = _embedded(self.embedded)
-        elif self.target is None:
-            raise InputError("a table needs --target, the name of the column to predict")
-        else:
-            frame, target = read_tables(self.paths, self.delimiter), self.target
-        checked = check_table(
-            frame,
-            target,
-            task=self.task,
-            roles=self.roles,
-            strict=self.strict,
-            min_rows=min_rows,
-        )
-        log(
-            f"{self.title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}"
-        )
-        for note in checked.notes:
-            log(f"  note: {note}")
-        return checked
+    ``options`` are those of :func:`check_table`.
+    """
+    if isinstance(source, str):
+        title = source.replace("_", " ")
+        frame, target = _embedded(source)
+    elif target is None:
+        raise InputError("a table needs --target, the name of the column to predict")
+    else:
+        title = source[0].name + (f" and {len(source) - 1} more" if len(source) > 1 else "")
+        frame = read_tables(source, delimiter)
+    checked = replace(check_table(frame, target, **options), title=title)
+    log(f"{title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}")
+    for note in checked.notes:
+        log(f"  note: {note}")
+    return checked
 
 
 def _embedded(name: str) -> tuple[pl.DataFrame, str]:
@@ -400,3 +372,9 @@ def warn(checked: CheckedTable, seed: int) -> None:
                 f"  note: {found.summary.rstrip(':')}: is it known at prediction time "
                 f"(--drop)? {_MORE}"
             )
+
+
+def fingerprint(X: pl.DataFrame) -> str:
+    """Return a hash of the rows of a table that does not depend on their order."""
+    hashes = X.with_columns(pl.col(pl.Categorical).cast(pl.String)).hash_rows().sort()
+    return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]

@@ -95,8 +95,9 @@ def _set(model, name, setting) -> None:
     params = model.get_params()
     own = [param for param in params if param == key or param.endswith(f"__{key}")]
     if not own:
-        last = model.steps[-1][1] if hasattr(model, "steps") else model
-        close = sorted(last.get_params(deep=False))
+        from vicinal._base import last_step
+
+        close = sorted(last_step(model).get_params(deep=False))
         raise InputError(f"--set: {name} has no parameter {key!r}; it has {quoted(close, 30)}")
     try:
         value = ast.literal_eval(text)

@@ -153,8 +153,11 @@ def choose_threshold(
     return found
 
 
-def positive_label(checked: CheckedTable, wanted: str | None, option: str) -> Any:
-    """Return the positive class, by default the rarer one of two."""
+def positive_label(checked: CheckedTable, wanted: str | None, cost: float | None) -> Any:
+    """Return the positive class, by default the rarer one of two; ``None`` if none is needed."""
+    if wanted is None and cost is None:
+        return None
+    option = "--cost" if wanted is None else "--positive"
     if checked.task == "regression":
         raise InputError(f"{option}: the target {checked.target!r} is a number and has no classes")
     classes, counts = np.unique(checked.y, return_counts=True)

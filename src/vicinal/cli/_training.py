@@ -1,7 +1,6 @@
 """The commands `compare` and `fit`: a leaderboard with its page, and one saved model."""
 
 import hashlib
-import json
 import os
 import re
 import sys
@@ -12,112 +11,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.metrics import get_scorer_names
-from sklearn.pipeline import Pipeline
 
 import vicinal
-from vicinal._base import _clock, write_whole
+from vicinal._base import _clock, last_step, write_whole
 from vicinal._base._held_out import OutOfFold
-from vicinal._base._processes import processes_ahead
 from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.cli._check_table import CheckedTable, Source, warn
-from vicinal.cli._models import COMPILED_FROM, compiling_steps, one_model, pick
-from vicinal.cli._read_table import check_folder
-from vicinal.cli._show import InputError, LiveBoard, log, print_leaderboard, quoted, working
-from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
+from vicinal.cli._check_table import CheckedTable, fingerprint
+from vicinal.cli._models import COMPILED_FROM, compiling_steps
+from vicinal.cli._progress import LiveBoard, working
+from vicinal.cli._show import InputError, log, quoted
 
 _MOST_JOBS = 4
-_FOLDS = 5
-_WORKER = "vicinal.inspection.compare._fold_worker"
+FOLDS = 5
+WORKER = "vicinal.inspection.compare._fold_worker"
 _EXPLAINED_ROWS = 12
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS, _COMPILED_COLUMNS = 60, 30
 _MOST_EXPLAINED_COLUMNS = 1000  # explanations change one column at a time: quadratic
 # The page's share of the budget, and of that, the shares of its parts.
-_PAGE_SHARE, _PAGE_SECONDS = 0.2, 30.0
+PAGE_SHARE, PAGE_SECONDS = 0.2, 30.0
 _REFIT_SHARE, _PREDICT_SHARE, _EXPLAIN_SHARE = 0.4, 0.15, 0.75
 
 
-def compare(
-    source: Source,
-    *,
-    models: str | None,
-    metric: str | None,
-    budget: str,
-    cv: str | None,
-    seed: int,
-    jobs: int | None,
-    out: Path,
-    save: Path | None,
-    positive: str | None,
-    cost: float | None,
-    cache: Path | None,
-    fresh: bool,
-    as_json: bool,
-) -> None:
-    """Rank models on a table, print the leaderboard and write the report."""
-    started = _clock.now()
-    check_folder(out, "--out")
-    if save is not None:
-        check_folder(save, "--save")
-    seconds = parse_seconds(budget)
-    check_cost(cost)
-    folds = parse_cv(cv, source)
-    n_folds = _FOLDS if folds == "time" else int(folds)
-    jobs = jobs or min(_MOST_JOBS, os.cpu_count() or 1)
-    # Processes import what they need while the table is read.
-    with processes_ahead(_WORKER, jobs):
-        from vicinal.inspection.candidates import candidate_models
-
-        checked = source.load(min_rows=2 * n_folds)
-        label = None
-        if positive is not None or cost is not None:
-            label = positive_label(
-                checked, positive, "--cost" if positive is None else "--positive"
-            )
-        chosen = candidate_models(checked.task, random_state=seed)
-        chosen = chosen if models is None else pick(chosen, models)
-        _refuse_single(checked)
-        scorer = resolve_metric(metric, checked, label, n_folds)
-        warn(checked, seed)
-        end = started + seconds + _compile(chosen, checked)
-        page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
-        try:
-            board = leaderboard(
-                checked,
-                chosen,
-                metric=scorer,
-                positive=label,
-                seconds=max(1.0, end - page_seconds - _clock.now()),
-                cv=folds,
-                time_column=_time_column(checked, source),
-                seed=seed,
-                jobs=jobs,
-                cache=None if fresh else cache or cache_folder(),
-                quiet=as_json,
-            )
-        except KeyboardInterrupt:
-            if not fresh:
-                log("finished folds are stored: the same command continues from there")
-            raise
-    if as_json:
-        log(board.warning)
-        print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        print_leaderboard(board)
-    if not any(len(entry.scores) for entry in board.entries):
-        raise RuntimeError("no model finished a fold; the lines above show the errors")
-    held_out = board.entries[0].out_of_fold
-    threshold = None if cost is None else choose_threshold(held_out, checked, label, cost)
-    end = min(end, _clock.now() + _PAGE_SHARE * seconds)
-    with parallel_config("threading", n_jobs=jobs):
-        page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
-    log(f"report: {page}")
-    if save is not None:
-        _save_best(board, chosen, checked, source, save, seconds, label, threshold)
+def usual_jobs() -> int:
+    """Return how many folds are computed at a time."""
+    return min(_MOST_JOBS, os.cpu_count() or 1)
 
 
 def leaderboard(
@@ -128,7 +49,6 @@ def leaderboard(
     positive: Any = None,
     seconds: float | None,
     cv: Any = 5,
-    time_column: str | None = None,
     seed: int = 0,
     jobs: int | None = None,
     cache: Path | None = None,
@@ -137,7 +57,7 @@ def leaderboard(
     """Cross-validate models on a table within some seconds; ``None`` waits, in this process."""
     from vicinal.inspection import compare as compare_models
 
-    n_jobs = None if seconds is None else jobs or min(_MOST_JOBS, os.cpu_count() or 1)
+    n_jobs = None if seconds is None else jobs or usual_jobs()
     with LiveBoard(len(models), seconds or np.inf, quiet) as live, warnings.catch_warnings():
         # A class with fewer rows than folds is missing in some folds, and models can bear that.
         warnings.filterwarnings("ignore", message="The least populated class")
@@ -146,7 +66,7 @@ def leaderboard(
             checked.X,
             checked.y,
             cv=cv,
-            time_column=time_column,
+            time_column=checked.time_column,
             groups=checked.groups,
             sample_weight=checked.weights,
             metric=metric,
@@ -160,9 +80,13 @@ def leaderboard(
         )
 
 
-def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
+def compile_models(models: dict[str, Any], checked: CheckedTable) -> float:
     """Compile our models on a few rows, once after an installation; return the seconds it took."""
-    ours = {name: model for name, model in models.items() if _is_ours(model)}
+    ours = {
+        name: model
+        for name, model in models.items()
+        if type(last_step(model)).__module__.startswith("vicinal.")
+    }
     # Few rows use no compiled functions, so those of larger tables are compiled separately.
     steps = compiling_steps() if checked.X.height >= COMPILED_FROM else {}
     mark = cache_folder().parent / f"compiled-{_installation([*sorted(ours), *steps])}"
@@ -199,18 +123,18 @@ def _installation(compiled: list[str]) -> str:
 # --- the page -----------------------------------------------------------------------------------
 
 
-def _write_report(
-    board, models, checked, title, seed, out, end, positive=None, threshold=None
-) -> Path:
+def write_report(board, models, checked, seed, jobs, out, end, positive, threshold) -> Path:
+    """Write the leaderboard, with a report of the best model, and return the file."""
     from vicinal.report import write_html
 
-    heading = f"{title}: local models compared with baselines"
+    heading = f"{checked.title}: local models compared with baselines"
     detail = None
-    if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
-        detail = _detail(board, models, checked, seed, end, positive, threshold)
-    else:
+    if checked.X.width > _MOST_EXPLAINED_COLUMNS:
         log(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page shows the leaderboard only")
-    return write_html(board, out, title=heading, detail=detail)
+    with parallel_config("threading", n_jobs=jobs):
+        if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
+            detail = _detail(board, models, checked, seed, end, positive, threshold)
+        return write_html(board, out, title=heading, detail=detail)
 
 
 def _detail(board, models, checked, seed, end, positive, threshold):
@@ -247,11 +171,6 @@ def _detail(board, models, checked, seed, end, positive, threshold):
     )
 
 
-def _is_ours(model: Any) -> bool:
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    return type(last).__module__.startswith("vicinal.")
-
-
 def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any, np.ndarray]:
     """Fit on the rows, or on as many of them as should take so many seconds; return both."""
     if "max_fit_time" in model.get_params():
@@ -267,7 +186,8 @@ def _in_time(rows: np.ndarray, known: float, seconds: float, seed: int) -> np.nd
     return np.sort(np.random.RandomState(seed).permutation(rows)[:n_used])
 
 
-def _save_best(board, models, checked, source, path, seconds, positive, threshold) -> None:
+def save_best(board, models, checked, path, seconds, positive, threshold) -> None:
+    """Fit the best model on all rows and save it."""
     best = board.entries[0]
     score = f"{board.metric_label} {board.sign * best.mean:.4f} on held-out rows"
     if len(best.scores) < board.n_folds:
@@ -276,7 +196,7 @@ def _save_best(board, models, checked, source, path, seconds, positive, threshol
         log(f"  note: {best.name} is the best of the ranked models; unfinished ones are not ranked")
     fitted = fit_model(best.name, within(models[best.name], seconds), checked)
     about = {"score": score, "positive": positive, "threshold": threshold}
-    save_model(best.name, fitted, checked, source, path, **about)
+    save_model(best.name, fitted, checked, path, **about)
 
 
 def within(model: Any, seconds: float) -> Any:
@@ -289,55 +209,16 @@ def within(model: Any, seconds: float) -> Any:
 # --- one model on the whole table -----------------------------------------------------------------
 
 
-def fit(
-    source: Source,
-    *,
-    model: str,
-    settings: list[str],
-    seed: int,
-    out: Path,
-    budget: str,
-    cv: str | None,
-    metric: str | None,
-    positive: str | None,
-    cost: float | None,
-) -> None:
-    """Fit a model with its encoder, print its estimated score, and save it."""
-    check_folder(out, "--out")
-    check_cost(cost)
-    seconds, folds = parse_seconds(budget), parse_cv(cv, source)
-    checked = source.load()
-    name, estimator = one_model(model, checked.task, seed, settings)
-    estimator = within(estimator, seconds)
-    label = None
-    if positive is not None or cost is not None:
-        label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
-    scorer = None if metric is None else resolve_metric(metric, checked, label)
-    if isinstance(estimator, AutoClassifier | AutoRegressor):
-        if None not in (label, scorer) and label != np.unique(checked.y)[-1]:
-            raise InputError(f"--metric of auto is about {np.unique(checked.y)[-1]}, not {label}")
-        if cv is not None or folds == "time":
-            estimator.set_params(cv=folds, time_column=_time_column(checked, source))
-        if scorer is not None:
-            estimator.set_params(scoring=scorer)
-    warn(checked, seed)
-    started = _clock.now()
-    fitted = fit_model(name, estimator, checked)
-    if cost is None:
-        save_model(name, fitted, checked, source, out, positive=label)
-    # Folds that will be done in time need no process of their own that could be stopped.
-    is_quick = 2 * _FOLDS * (_clock.now() - started) < seconds
-    if hasattr(fitted, "score_error_"):
-        line, held_out = _own_score(fitted, checked, scorer)
-    else:
-        left = None if is_quick else seconds
-        options = {"metric": scorer, "cv": folds, "time_column": _time_column(checked, source)}
-        line, held_out = _score_by_folds(name, estimator, checked, left, seed, **options)
-    if cost is not None:
-        threshold = choose_threshold(held_out, checked, label, cost)
-        save_model(name, fitted, checked, source, out, positive=label, threshold=threshold)
-        line += " if the most probable class is predicted"
-    log(line)
+def set_evaluation(estimator: Any, checked: CheckedTable, cv: Any, metric: Any, label: Any) -> None:
+    """Give folds and metric to `auto`, which evaluates itself; ``None`` leaves its defaults."""
+    if not isinstance(estimator, AutoClassifier | AutoRegressor):
+        return
+    if None not in (label, metric) and label != np.unique(checked.y)[-1]:
+        raise InputError(f"--metric of auto is about {np.unique(checked.y)[-1]}, not {label}")
+    if cv is not None:
+        estimator.set_params(cv=cv, time_column=checked.time_column)
+    if metric is not None:
+        estimator.set_params(scoring=metric)
 
 
 def fit_model(name, estimator, checked) -> Any:
@@ -356,9 +237,7 @@ def fit_model(name, estimator, checked) -> Any:
             estimator.set_params(verbose=0)
 
 
-def save_model(
-    name, fitted, checked, source, out, *, score=None, positive=None, threshold=None
-) -> None:
+def save_model(name, fitted, checked, out, *, score=None, positive=None, threshold=None) -> None:
     """Save a model with its metadata."""
     from vicinal.io import save
 
@@ -369,7 +248,7 @@ def save_model(
         "target": checked.target,
         "positive": None if positive is None else str(positive),
         "threshold": None if threshold is None else threshold.to_dict(),
-        "table": source.title,
+        "table": checked.title,
         "n_rows": checked.X.height,
         "rows": fingerprint(checked.X),
         "columns": {column: str(checked.X[column].dtype) for column in checked.X.columns},
@@ -383,30 +262,16 @@ def save_model(
     log(f"{name} saved: {out}")
 
 
-def fingerprint(X: pl.DataFrame) -> str:
-    """Return a hash of the rows of a table that does not depend on their order."""
-    hashes = X.with_columns(pl.col(pl.Categorical).cast(pl.String)).hash_rows().sort()
-    return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
-
-
-def _own_score(fitted, checked, metric) -> tuple[str, OutOfFold | None]:
-    """Return the held-out score of a model in one line, and its held-out predictions."""
-    metric = metric or ("accuracy" if checked.task == "classification" else "r2")
-    score = -fitted.score_ if metric.startswith("neg_") else fitted.score_
-    label = metric.removeprefix("neg_").replace("_", " ")
-    line = f"on held-out rows: {label} {score:.4f} ± {fitted.score_error_:.4f}"
-    if checked.task == "regression":
-        return line, None
-    proba, classes = fitted.held_out_, fitted.classes_
-    rows = np.flatnonzero(np.isfinite(proba).all(axis=1))
-    return line, OutOfFold(rows, classes[proba[rows].argmax(axis=1)], proba[rows], classes)
-
-
-def _score_by_folds(
-    name, estimator, checked, seconds, seed, *, metric, cv, time_column
+def estimate_score(
+    name, estimator, fitted, checked, *, metric, cv, seconds, seed
 ) -> tuple[str, OutOfFold | None]:
-    """Return the cross-validated score of a model in one line, and its held-out predictions."""
-    n_folds = min(_FOLDS if cv == "time" else cv, checked.X.height // 2)
+    """Return the score on held-out rows in one line, and the held-out predictions.
+
+    A model that evaluates itself has both already; others are cross-validated.
+    """
+    if hasattr(fitted, "score_error_"):
+        return _own_score(fitted, checked, metric)
+    n_folds = min(FOLDS if cv == "time" else cv, checked.X.height // 2)
     if n_folds < 2:
         return "too few rows to estimate the score", None
     board = leaderboard(
@@ -415,7 +280,6 @@ def _score_by_folds(
         metric=metric or resolve_metric(None, checked, hint=""),
         seconds=seconds,
         cv=cv if cv == "time" else n_folds,
-        time_column=time_column,
         seed=seed,
         quiet=True,
     )
@@ -426,6 +290,18 @@ def _score_by_folds(
     score = f"{board.metric_label} {board.sign * entry.mean:.4f}{spread}"
     line = f"on held-out rows: {score} ({len(entry.scores)} of {n_folds} folds)"
     return line, entry.out_of_fold
+
+
+def _own_score(fitted, checked, metric) -> tuple[str, OutOfFold | None]:
+    metric = metric or ("accuracy" if checked.task == "classification" else "r2")
+    score = -fitted.score_ if metric.startswith("neg_") else fitted.score_
+    label = metric.removeprefix("neg_").replace("_", " ")
+    line = f"on held-out rows: {label} {score:.4f} ± {fitted.score_error_:.4f}"
+    if checked.task == "regression":
+        return line, None
+    proba, classes = fitted.held_out_, fitted.classes_
+    rows = np.flatnonzero(np.isfinite(proba).all(axis=1))
+    return line, OutOfFold(rows, classes[proba[rows].argmax(axis=1)], proba[rows], classes)
 
 
 # --- options ------------------------------------------------------------------------------------
@@ -439,21 +315,15 @@ def parse_seconds(text: str) -> float:
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
-def parse_cv(text: str | None, source: Source) -> Any:
+def parse_cv(text: str | None, time_column: str | None) -> Any:
     """Read --cv: a number of folds, or time, which a time column stands for, too."""
-    in_time = source.roles.time is not None
-    if text == "time" or (text is None and in_time):
+    if text == "time" or (text is None and time_column is not None):
         return "time"
-    if in_time:
+    if time_column is not None:
         raise InputError(f"--cv {text} does not go with --time-column; leave out --cv")
     if text is not None and not (text.isdecimal() and int(text) > 1):
         raise InputError(f"--cv {text!r} must be a number of folds from 2 on, or time")
-    return int(text or _FOLDS)
-
-
-def _time_column(checked: CheckedTable, source: Source) -> str | None:
-    """Return the column of time, unless it is no feature: rows are in its order anyway."""
-    return source.roles.time if source.roles.time in checked.X.columns else None
+    return int(text or FOLDS)
 
 
 def resolve_metric(
@@ -488,7 +358,7 @@ def resolve_metric(
     return resolved
 
 
-def _refuse_single(checked: CheckedTable) -> None:
+def refuse_single(checked: CheckedTable) -> None:
     """Refuse two classes of which one has a single row: it is either learned or held out."""
     if checked.task == "regression":
         return
