@@ -38,14 +38,17 @@ CASES = {
         "'label' holds dates",
     ),
     "target that names rows": (csv_of(frame(label=[f"p{i}" for i in range(N)])), "identifier"),
-    "all-missing column": (csv_of(frame(void=[None] * N)), "'void' has no value"),
+    "all-missing column": (csv_of(frame(void=[None] * N)), "'void': left out, no value"),
     "duplicate names": (csv_of(frame()).replace(b"city", b"age", 1), "same name: 'age'"),
     "dates": (
         csv_of(frame(day=pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 2, 29), eager=True))),
-        "'day' holds dates",
+        "'day': dates as parts of the calendar",
     ),
-    "mixed types": (csv_of(frame(size=["7"] * (N - 1) + ["large"])), "text such as 'large'"),
-    "infinities": (csv_of(frame(size=[1.5] * (N - 1) + [float("inf")])), "'size' holds infinities"),
+    "mixed types": (
+        csv_of(frame(size=["7"] * (N - 1) + ["large"])),
+        "'size': numbers, and strings",
+    ),
+    "infinities": (csv_of(frame(size=[1.5] * (N - 1) + [float("inf")])), "'size': infinities"),
     "empty file": (b"", "is empty"),
     "blank file": (b"\n\n  \n", "is empty"),
     "header alone": (b"age,label\n", "no rows"),
@@ -89,7 +92,7 @@ def test_hundred_thousand_levels_are_named(tmp_path, capsys):
         }
     ).write_csv(table)
     assert run(["compare", str(table), "--target", "label", "--strict"]) == 2
-    assert "'user' has 100000 different texts in 100000 rows" in capsys.readouterr().err
+    assert "'user': left out, an identifier" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["table.parquet", "table.arrow", "table.jsonl"])
@@ -105,7 +108,7 @@ def test_nested_columns_are_refused(tmp_path, capsys):
     lines = [f'{{"tags": [1, 2], "age": {i}, "label": "{i % 2}x"}}' for i in range(N)]
     table.write_text("\n".join(lines))
     assert run(["compare", str(table), "--target", "label", "--strict"]) == 2
-    assert "'tags' holds nested values" in capsys.readouterr().err
+    assert "'tags': left out, nested values" in capsys.readouterr().err
 
 
 def test_several_problems_are_counted(tmp_path, capsys):

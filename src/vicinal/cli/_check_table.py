@@ -17,7 +17,6 @@ from vicinal.cli._show import InputError, log, quoted
 from vicinal.table import TableEncoder
 from vicinal.table.keys import is_id
 
-_MANY_LEVELS = 1000
 # Integers with more values are a regression target, unless --task is given.
 _MOST_CODES = 10
 _MOST_NAMED = 8
@@ -102,14 +101,12 @@ def check_table(
         other = "regression" if task == "classification" else "classification"
         notes.append(f"{target!r} holds few whole numbers; --task {other} if that is meant")
     X = frame.drop(target, *dropped, *filter(None, (group, weight)))
-    if strict:
-        _refuse(X, categorical)
     # The type marks the column for every model, also for those that encode it themselves.
     X = X.with_columns(X.select(categorical).cast(pl.String).cast(pl.Categorical))
     groups = None
     if group is not None:
         groups = frame[group].cast(pl.String).fill_null("").rank("dense").to_numpy()
-    kinds = dict.fromkeys(X.columns, "") if every_column else _decide(X, y, notes)
+    kinds = dict.fromkeys(X.columns, "") if every_column else _decide(X, y, notes, strict)
     return CheckedTable(
         X.select(list(kinds)),
         y,
@@ -235,7 +232,7 @@ def _is_whole(column: pl.Series) -> bool:
 # --- the other columns --------------------------------------------------------------------------
 
 
-def _decide(X, y, notes) -> dict[str, str]:
+def _decide(X, y, notes, strict) -> dict[str, str]:
     """Return the kind of every column that is kept, decided once for all folds."""
     if X.width == 0:
         raise InputError("no column is left to predict from")
@@ -244,49 +241,24 @@ def _decide(X, y, notes) -> dict[str, str]:
         encoder.fit(X, y)
     except ValueError as error:
         raise InputError(str(error)) from error
+    if strict:
+        _refuse(encoder)
     notes += encoder.decisions_
     return {name: kind for name, kind in encoder.kinds_.items() if kind != "drop"}
 
 
-def _refuse(X, category) -> None:
-    """Refuse a table with columns that are not plain numbers and labels."""
-    problems = [
-        f"the column {column.name!r} {problem}"
-        for column in X.get_columns()
-        if column.name not in category and (problem := _problem(column))
-    ]
+def _refuse(encoder) -> None:
+    """Refuse a table with columns that are not plain numbers and categories."""
+    problems = []
+    for name, kind in encoder.kinds_.items():
+        remarks = encoder.remarks_[name]
+        if kind == "number":  # neither read from strings nor infinite
+            remarks = [text for text in remarks if text.startswith(("numbers", "infinities"))]
+        if kind != "category" and remarks:
+            problems.append(f"the column {name!r}: {remarks[0]}")
     if problems:
         more = f" (and {len(problems) - 1} more columns)" if len(problems) > 1 else ""
         raise InputError(f"{problems[0]}{more}; leave it out with --drop or go without --strict")
-
-
-def _problem(column: pl.Series) -> str | None:
-    """Return what is wrong with a column."""
-    if column.null_count() == len(column) or (
-        column.dtype.is_float() and column.fill_nan(None).null_count() == len(column)
-    ):
-        return "has no value"
-    if column.dtype in (pl.Date, pl.Datetime):
-        return "holds dates"
-    if column.dtype == pl.String:
-        return _problem_of_text(column)
-    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Duration):
-        is_infinite = column.dtype.is_float() and column.is_infinite().any()
-        return "holds infinities" if is_infinite else None
-    return f"holds {_type_name(column.dtype)}"
-
-
-def _problem_of_text(column: pl.Series) -> str | None:
-    known = column.drop_nulls()
-    n_levels = known.n_unique()
-    numbers = known.cast(pl.Float64, strict=False)
-    n_numbers = len(numbers) - numbers.null_count()
-    if len(known) > n_numbers >= 0.5 * len(known):
-        word = known.filter(numbers.is_null())[0]
-        return f"mixes numbers and text such as {word!r} (--category keeps it as text)"
-    if n_levels > _MANY_LEVELS or (n_levels > 50 and n_levels > 0.5 * len(known)):
-        return f"has {n_levels} different texts in {len(column)} rows"
-    return None
 
 
 def _type_name(dtype: pl.DataType) -> str:

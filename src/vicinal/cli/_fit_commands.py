@@ -9,28 +9,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from vicinal.cli._options import (
-    CV,
-    FORMATS,
-    AsJson,
-    Category,
-    Cost,
-    Delimiter,
-    Drop,
-    Group,
-    Metric,
-    Page,
-    Positive,
-    Seed,
-    Strict,
-    Tables,
-    TaskOption,
-    Texts,
-    TimeColumn,
-    Weight,
-    app,
-    complete_model,
-)
+from vicinal.cli import _options as shared
+from vicinal.cli._options import Texts, app
 from vicinal.cli._show import InputError, as_text, log, quoted
 
 
@@ -53,19 +33,23 @@ class Preset(StrEnum):
 
 @app.command("compare")
 def compare_models(
-    tables: Annotated[list[Path] | None, Argument(help=f"{FORMATS} None: an embedded set.")] = None,
+    tables: Annotated[
+        list[Path] | None, Argument(help=f"{shared.FORMATS} None: an embedded set.")
+    ] = None,
     target: Annotated[str | None, Option("--target", "-t", help="The column to predict.")] = None,
     data: Annotated[
         EmbeddedData, Option(help="The embedded set that is used without a table.")
     ] = EmbeddedData.breast_cancer,
     models: Annotated[
         str | None,
-        Option(help="Names, separated by commas; all by default.", autocompletion=complete_model),
+        Option(
+            help="Names, separated by commas; all by default.", autocompletion=shared.complete_model
+        ),
     ] = None,
-    metric: Metric = None,
+    metric: shared.Metric = None,
     budget: Annotated[str, Option(help="Time for all models: 90s, 5m, 1h.")] = "90s",
-    cv: CV = None,
-    seed: Seed = 0,
+    cv: shared.CV = None,
+    seed: shared.Seed = 0,
     jobs: Annotated[
         int | None, Option(help="Folds at a time, each a process; one per core, at most 4.")
     ] = None,
@@ -73,21 +57,21 @@ def compare_models(
     save: Annotated[
         Path | None, Option(help="Where the best model, fitted on all rows, goes.")
     ] = None,
-    task: TaskOption = None,
-    drop: Drop = None,
-    category: Category = None,
-    group: Group = None,
-    time_column: TimeColumn = None,
-    weight: Weight = None,
-    positive: Positive = None,
-    cost: Cost = None,
-    strict: Strict = False,
-    delimiter: Delimiter = None,
+    task: shared.TaskOption = None,
+    drop: shared.Drop = None,
+    category: shared.Category = None,
+    group: shared.Group = None,
+    time_column: shared.TimeColumn = None,
+    weight: shared.Weight = None,
+    positive: shared.Positive = None,
+    cost: shared.Cost = None,
+    strict: shared.Strict = False,
+    delimiter: shared.Delimiter = None,
     cache: Annotated[
         Path | None, Option(help="Folder of finished folds; yours by default.")
     ] = None,
     fresh: Annotated[bool, Option("--fresh", help="Neither read nor write the cache.")] = False,
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Compare local models with baselines on one table and write an HTML report.
 
@@ -179,17 +163,17 @@ def compare_models(
 
 @app.command("check")
 def check_table(
-    tables: Tables,
+    tables: shared.Tables,
     target: Annotated[
         str | None, Option("--target", "-t", help="The column to predict, if there is one.")
     ] = None,
     against: Annotated[Path | None, Option(help="New rows to compare with the table.")] = None,
-    out: Page = Path("check.html"),
-    task: TaskOption = None,
-    drop: Drop = None,
-    seed: Seed = 0,
-    delimiter: Delimiter = None,
-    as_json: AsJson = False,
+    out: shared.Page = Path("check.html"),
+    task: shared.TaskOption = None,
+    drop: shared.Drop = None,
+    seed: shared.Seed = 0,
+    delimiter: shared.Delimiter = None,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Check a table before a model is fitted to it, and write a page.
 
@@ -240,11 +224,11 @@ def check_table(
 
 @app.command("fit")
 def fit_model(
-    tables: Tables,
+    tables: shared.Tables,
     target: Annotated[str, Option("--target", "-t", help="The column to predict.")],
     out: Annotated[Path, Option("--out", "-o", help="Where the model goes.")],
     model: Annotated[
-        str, Option("--model", "-m", help="Its name.", autocompletion=complete_model)
+        str, Option("--model", "-m", help="Its name.", autocompletion=shared.complete_model)
     ] = "auto",
     settings: Annotated[
         Texts, Option("--set", help="key=value of the model; may be repeated.")
@@ -252,22 +236,22 @@ def fit_model(
     preset: Annotated[
         Preset | None, Option(help="What `auto` tries: less in less time, or more.")
     ] = None,
-    seed: Seed = 0,
+    seed: shared.Seed = 0,
     budget: Annotated[
         str, Option(help="Time for the fit of `auto`, and for the estimate of the score.")
     ] = "60s",
-    cv: CV = None,
-    metric: Metric = None,
-    task: TaskOption = None,
-    drop: Drop = None,
-    category: Category = None,
-    group: Group = None,
-    time_column: TimeColumn = None,
-    weight: Weight = None,
-    positive: Positive = None,
-    cost: Cost = None,
-    strict: Strict = False,
-    delimiter: Delimiter = None,
+    cv: shared.CV = None,
+    metric: shared.Metric = None,
+    task: shared.TaskOption = None,
+    drop: shared.Drop = None,
+    category: shared.Category = None,
+    group: shared.Group = None,
+    time_column: shared.TimeColumn = None,
+    weight: shared.Weight = None,
+    positive: shared.Positive = None,
+    cost: shared.Cost = None,
+    strict: shared.Strict = False,
+    delimiter: shared.Delimiter = None,
 ) -> None:
     """Fit one model on a whole table and save it with its encoder.
 

@@ -8,19 +8,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from vicinal.cli._options import (
-    AsJson,
-    Delimiter,
-    Model,
-    Page,
-    Seed,
-    StrictRows,
-    Table,
-    Tables,
-    Texts,
-    app,
-    existing,
-)
+from vicinal.cli import _options as shared
+from vicinal.cli._options import Texts, app
 from vicinal.cli._show import InputError, as_text, log, quoted
 
 _SERVED_ROWS = 2000
@@ -28,8 +17,8 @@ _SERVED_ROWS = 2000
 
 @app.command("predict")
 def predict_rows(
-    model: Model,
-    tables: Tables,
+    model: shared.Model,
+    tables: shared.Tables,
     out: Annotated[
         Path | None, Option("--out", "-o", help="A table; - or nothing is standard output.")
     ] = None,
@@ -62,14 +51,14 @@ def predict_rows(
         Option(
             help="A table of costs, true labels in its first column and predicted ones in its "
             "header: predicts the label of least expected cost.",
-            callback=existing("table"),
+            callback=shared.existing("table"),
         ),
     ] = None,
     typicality: Annotated[
         bool, Option("--typicality", help="Add the typicality of each row, from 0 (novel) to 1.")
     ] = False,
-    strict: StrictRows = False,
-    delimiter: Delimiter = None,
+    strict: shared.StrictRows = False,
+    delimiter: shared.Delimiter = None,
 ) -> None:
     """Predict every row of a table.
 
@@ -119,8 +108,8 @@ def predict_rows(
 
 @app.command("explain")
 def explain_row(
-    model: Model,
-    table: Table,
+    model: shared.Model,
+    table: shared.Table,
     row: Annotated[int, Option("--row", "-r", help="Which row, from 0.")],
     out: Annotated[
         Path | None, Option("--out", "-o", help="An .html or .json file, in addition to the text.")
@@ -147,7 +136,7 @@ def explain_row(
         Texts, Option(help="Categories of a changed column, job=cook,smith; repeatable.")
     ] = None,
     costs: Annotated[
-        Texts,
+        shared.Texts,
         Option("--change-cost", help="Factor of the changes of a column, income=3; repeatable."),
     ] = None,
     number: Annotated[
@@ -156,8 +145,8 @@ def explain_row(
     quick: Annotated[
         bool, Option("--quick", help="Skip the counterfactual and other comparisons with rows.")
     ] = False,
-    delimiter: Delimiter = None,
-    as_json: AsJson = False,
+    delimiter: shared.Delimiter = None,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Explain the prediction for one row.
 
@@ -216,15 +205,15 @@ def explain_row(
 
 @app.command("report")
 def report_model(
-    model: Model,
-    table: Table,
-    out: Page = Path("report.html"),
+    model: shared.Model,
+    table: shared.Table,
+    out: shared.Page = Path("report.html"),
     target: Annotated[
         str | None, Option("--target", "-t", help="The true values; as in `fit` by default.")
     ] = None,
     rows: Annotated[int, Option(min=1, max=200, help="Rows that are explained.")] = 24,
-    seed: Seed = 0,
-    delimiter: Delimiter = None,
+    seed: shared.Seed = 0,
+    delimiter: shared.Delimiter = None,
 ) -> None:
     """Write an HTML page about a model on a table that it has not seen.
 
@@ -265,7 +254,7 @@ def report_model(
 
 @app.command("serve")
 def serve_model(
-    model: Model,
+    model: shared.Model,
     table: Annotated[
         Path | None,
         Option(help="Rows like those of the training table, to start from and compare with."),
@@ -286,7 +275,7 @@ def serve_model(
     access_log: Annotated[
         bool, Option(help="Write one line of JSON for each request to the standard error.")
     ] = True,
-    strict: StrictRows = False,
+    strict: shared.StrictRows = False,
 ) -> None:
     """Serve a model over HTTP, with an interactive page.
 
@@ -339,10 +328,10 @@ def serve_model(
 
 @app.command("explore")
 def explore_model(
-    model: Model,
+    model: shared.Model,
     table: Annotated[Path, Argument(help="Rows to start from and to compare with.")],
-    out: Page = Path("explorer.html"),
-    delimiter: Delimiter = None,
+    out: shared.Page = Path("explorer.html"),
+    delimiter: shared.Delimiter = None,
 ) -> None:
     """Write a page on which the reader changes a row and sees the prediction.
 
@@ -397,12 +386,12 @@ def compile_ahead() -> None:
 
 @app.command("export")
 def export_model(
-    model: Model,
+    model: shared.Model,
     out: Annotated[Path, Argument(help="Where the graph goes, an .onnx file.")],
     table: Annotated[
         Path | None, Option(help="Rows on which the graph must agree with the model.")
     ] = None,
-    delimiter: Delimiter = None,
+    delimiter: shared.Delimiter = None,
 ) -> None:
     """Write a model with its encoder as an ONNX graph, which runs without Python.
 
@@ -433,7 +422,7 @@ def export_model(
 
 
 @app.command("info")
-def show_info(model: Model, as_json: AsJson = False) -> None:
+def show_info(model: shared.Model, as_json: shared.AsJson = False) -> None:
     """Print what a model file contains, without loading the model.
 
     \b

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, repeat
 from typing import Any
 
 from rich.console import Console
@@ -41,12 +42,10 @@ def working(text: str) -> Iterator[None]:
                 bar.add_task("", total=None)
                 done.wait()
             return
-        k = 0
-        while True:
+        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
             log(f"  {_clock.now() - started:.0f} s: {text}")
-            if done.wait(_PAUSES[min(k, len(_PAUSES) - 1)]):
+            if done.wait(pause):
                 return
-            k += 1
 
     thread = threading.Thread(target=show, daemon=True)
     thread.start()

@@ -16,39 +16,31 @@ from vicinal.io import ModelFileError
 _SIGNIFICANT = 2.0
 
 
-class _Cuts:
-    """What every cut between sorted shares costs; entry k predicts the class for the k largest."""
+def _cheaper_cut(shares, is_positive, cost: float, weights, value: float) -> float | None:
+    """Return the threshold of least cost if it is significantly cheaper than ``value``.
 
-    def __init__(self, shares, is_positive, cost: float, weights) -> None:
-        order = np.argsort(-shares, kind="stable")
-        self._shares, is_positive, weights = shares[order], is_positive[order], weights[order]
-        alarms = np.concatenate([[0.0], np.cumsum(weights * ~is_positive)])
-        found = np.concatenate([[0.0], np.cumsum(weights * is_positive)])
-        self._costs = alarms + cost * (found[-1] - found)
-        # Two cuts differ in the rows between them: cumulative squares of their costs.
-        squares = weights * np.where(is_positive, cost**2, 1.0)
-        self._squares = np.concatenate([[0.0], np.cumsum(squares)])
-        differ = self._shares[:-1] > self._shares[1:]
-        self._is_cut = np.concatenate([[True], differ, [True]])
-        self._least = self._costs[self._is_cut].min()
-
-    def saves_significantly(self, value: float) -> bool:
-        """Return whether the cut of least cost is significantly cheaper than ``value``."""
-        index = int(np.count_nonzero(self._shares >= value))
-        best = np.flatnonzero(self._is_best())
-        spread = np.sqrt(np.abs(self._squares[best] - self._squares[index]).min())
-        return bool(self._costs[index] - self._least > _SIGNIFICANT * spread)
-
-    def best(self, wanted: float) -> float:
-        """Return the threshold of least cost that is nearest to the one wanted."""
-        ends = np.concatenate([[1.0], self._shares, [0.0]])
-        high, low = ends[:-1], ends[1:]
-        values = np.where((low < wanted) & (wanted <= high), wanted, (low + high) / 2)
-        values = values[self._is_best()]
-        return float(values[np.argmin(np.abs(values - wanted))])
-
-    def _is_best(self) -> np.ndarray:
-        return self._is_cut & (self._costs <= self._least * (1 + 1e-12))
+    Entry k of an array is about predicting the class for the k largest shares. Of several best
+    thresholds the one nearest to that of calibrated probabilities is taken.
+    """
+    order = np.argsort(-shares, kind="stable")
+    shares, is_positive, weights = shares[order], is_positive[order], weights[order]
+    # Two cuts differ in the rows between them: cumulative squares of their costs.
+    alarms, found, squares = (
+        np.concatenate([[0.0], np.cumsum(weights * part)])
+        for part in (~is_positive, is_positive, np.where(is_positive, cost**2, 1.0))
+    )
+    costs = alarms + cost * (found[-1] - found)
+    is_cut = np.concatenate([[True], shares[:-1] > shares[1:], [True]])
+    best = np.flatnonzero(is_cut & (costs <= costs[is_cut].min() * (1 + 1e-12)))
+    index = int(np.count_nonzero(shares >= value))
+    spread = np.sqrt(np.abs(squares[best] - squares[index]).min())
+    if costs[index] - costs[best].min() <= _SIGNIFICANT * spread:
+        return None
+    wanted = 1.0 / (1.0 + cost)
+    ends = np.concatenate([[1.0], shares, [0.0]])
+    high, low = ends[best], ends[best + 1]
+    values = np.where((low < wanted) & (wanted <= high), wanted, (low + high) / 2)
+    return float(values[np.argmin(np.abs(values - wanted))])
 
 
 def _by_sigmoid(shares, is_positive, wanted: float, weights) -> float:
@@ -82,12 +74,9 @@ class Threshold:
         """
         weights = np.ones(len(shares)) if weights is None else np.asarray(weights, dtype=float)
         weights = weights / min(1.0, weights.mean())  # counts of rows, or of one row each
-        wanted = 1.0 / (1.0 + cost)
-        cuts = _Cuts(shares, is_positive, cost, weights)
-        value = _by_sigmoid(shares, is_positive, wanted, weights)
-        if cuts.saves_significantly(value):
-            value = cuts.best(wanted)
-        return cls(positive, value, float(cost))
+        value = _by_sigmoid(shares, is_positive, 1.0 / (1.0 + cost), weights)
+        cheaper = _cheaper_cut(shares, is_positive, cost, weights, value)
+        return cls(positive, value if cheaper is None else cheaper, float(cost))
 
     def __str__(self) -> str:
         return (
