@@ -14,7 +14,7 @@ from vicinal import LocalRegressor, SpacePartitioningClassifier
 from vicinal._base._held_out import OutOfFold
 from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport
-from vicinal.report._held_out import row_uncertainty
+from vicinal.report._held_out import HeldOutPredictions
 from vicinal.report._quality import calibration, classification_facts, confusion
 from vicinal.report._table import flat_picture, regions
 
@@ -74,7 +74,8 @@ def test_confusion_by_hand():
 
 def test_uncertainty_is_one_for_equal_probabilities_and_zero_for_certain_ones():
     proba = np.array([[0.5, 0.5], [1.0, 0.0]])
-    uncertainty = row_uncertainty(OutOfFold(np.arange(2), np.arange(2), proba, np.arange(2)), None)
+    predictions = OutOfFold(np.arange(2), np.arange(2), proba, np.arange(2))
+    uncertainty = HeldOutPredictions(None, np.arange(2), predictions).uncertainty
     np.testing.assert_allclose(uncertainty, [1.0, 0.0], atol=1e-9)
 
 
@@ -236,7 +237,7 @@ def test_training_rows_are_shown_by_their_numbers_in_the_table(three_classes, mo
 
 def test_doubtful_rows_have_the_flattest_probabilities(content):
     page, entry, _ = content
-    uncertainty = row_uncertainty(entry.out_of_fold, None)
+    uncertainty = HeldOutPredictions(None, np.arange(150), entry.out_of_fold).uncertainty
     rows = [row["row"] for row in page["uncertain"]]
     assert min(uncertainty[rows]) >= np.sort(uncertainty)[-12]
 

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._wrappers import split_steps
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
 from vicinal.report._table import with_column
@@ -35,18 +36,11 @@ _EUCLIDEAN = ("euclidean", "standardized", "ranked", "within_class", "gradient")
 
 def split_encoder(model: Any) -> tuple[TableEncoder | None, list[StandardScaler], Any]:
     """Return the encoder, the scalers and the model of a pipeline; other steps are an error."""
-    encoder: TableEncoder | None = None
-    scalers: list[StandardScaler] = []
-    while isinstance(model, Pipeline):
-        for _, step in model.steps[:-1]:
-            if isinstance(step, TableEncoder) and encoder is None and not scalers:
-                encoder = step
-            elif type(step) is StandardScaler:
-                scalers.append(step)
-            elif step not in (None, "passthrough"):
-                raise _NotInBrowserError
-        model = model.steps[-1][1]
-    return encoder, scalers, model
+    steps, last = split_steps(model)
+    encoder = steps.pop(0) if steps and isinstance(steps[0], TableEncoder) else None
+    if not all(type(step) is StandardScaler for step in steps):
+        raise _NotInBrowserError
+    return encoder, steps, last
 
 
 def browser_model(model: Any) -> dict[str, Any]:

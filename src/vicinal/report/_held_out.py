@@ -1,6 +1,7 @@
 """Predictions for rows that a model had not seen, and how columns change them."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,36 @@ class HeldOutPredictions:
         Rows of the table that ``model`` was not fitted to.
     predictions : OutOfFold
         Held-out predictions of all rows; those of ``unseen`` are the model's.
+    y : ndarray or None
+        Targets of the rows that have predictions.
     """
 
     model: Any
     unseen: np.ndarray
     predictions: OutOfFold
+    y: np.ndarray | None = None
 
     @property
     def classes(self) -> np.ndarray | None:
         """All labels, sorted; ``None`` for a regressor."""
         return self.predictions.classes
+
+    @cached_property
+    def errors(self) -> np.ndarray:
+        """1 for a wrong label and 0 for a right one; for regression, the absolute error."""
+        return row_losses(replace(self.predictions, proba=None), np.asarray(self.y))[0]
+
+    @cached_property
+    def uncertainty(self) -> np.ndarray:
+        """Entropy of the probabilities, 1 for equal ones; without them, the error."""
+        if self.predictions.proba is not None:
+            chance = np.clip(self.predictions.proba, 1e-12, 1.0)
+            return -(chance * np.log(chance)).sum(axis=1) / np.log(chance.shape[1])
+        return np.zeros(len(self.predictions.rows)) if self.y is None else self.errors
+
+    def at(self, rows: Any) -> np.ndarray:
+        """Return the positions of rows of the table among those that have predictions."""
+        return np.searchsorted(self.predictions.rows, rows)
 
     def predict(self, X: Any) -> OutOfFold:
         """Return predictions of other rows, probabilities in the order of ``classes``."""
@@ -44,7 +65,7 @@ class HeldOutPredictions:
 
 
 def held_out_predictions(
-    model: Any, X: Any, out_of_fold: OutOfFold | None, unseen: Any
+    model: Any, X: Any, out_of_fold: OutOfFold | None, unseen: Any, y: np.ndarray | None = None
 ) -> HeldOutPredictions:
     """Combine the predictions of a model with those of a comparison.
 
@@ -54,21 +75,28 @@ def held_out_predictions(
     """
     if out_of_fold is None:
         rows = np.arange(num_samples(X)) if unseen is None else np.unique(unseen)
-        return HeldOutPredictions(
-            model, rows, replace(predict_rows(model, rows_of(X, rows)), rows=rows)
-        )
-    rows = out_of_fold.rows if unseen is None else np.intersect1d(unseen, out_of_fold.rows)
+        predictions = replace(predict_rows(model, rows_of(X, rows)), rows=rows)
+    else:
+        rows = out_of_fold.rows if unseen is None else np.intersect1d(unseen, out_of_fold.rows)
+        predictions = _replaced(out_of_fold, rows, model, X)
+    known = None if y is None else y[predictions.rows]
+    if known is not None and predictions.classes is not None:
+        check_labels(known, predictions.classes)
+    return HeldOutPredictions(model, rows, predictions, known)
+
+
+def _replaced(out_of_fold: OutOfFold, rows: np.ndarray, model: Any, X: Any) -> OutOfFold:
+    """Return the predictions of a comparison, of some rows those of a model."""
     predicted = predict_rows(model, rows_of(X, rows), out_of_fold.classes)
     at = np.searchsorted(out_of_fold.rows, rows)
-    prediction = out_of_fold.prediction.copy()
+    prediction, proba = out_of_fold.prediction.copy(), None
     prediction[at] = predicted.prediction
-    proba = None
     if out_of_fold.proba is not None and predicted.proba is not None:
         proba = out_of_fold.proba.copy()
         proba[at] = predicted.proba
         if (rule := split_threshold(model)[1]) is not None:
             prediction = decided(proba, out_of_fold.classes, rule)
-    return HeldOutPredictions(model, rows, replace(out_of_fold, prediction=prediction, proba=proba))
+    return replace(out_of_fold, prediction=prediction, proba=proba)
 
 
 def predict_rows(model: Any, X: Any, classes: np.ndarray | None = None) -> OutOfFold:
@@ -111,23 +139,6 @@ def row_losses(predictions: OutOfFold, y: np.ndarray) -> tuple[np.ndarray, str]:
     # Bounded, unlike the log loss: one confident error must not outweigh all other rows.
     scale = 0.5 if len(predictions.classes) == 2 else 1.0
     return scale * (difference**2).sum(axis=1), "Brier score"
-
-
-def row_errors(predictions: OutOfFold, y: np.ndarray) -> np.ndarray:
-    """Return 1 for a wrong label and 0 for a right one; for regression, the absolute error."""
-    if predictions.classes is None:
-        return np.abs(y - predictions.prediction)
-    return (predictions.prediction != y).astype(float)
-
-
-def row_uncertainty(predictions: OutOfFold, y: np.ndarray | None) -> np.ndarray:
-    """Return the entropy of the probabilities, 1 for equal ones; without them, the error."""
-    if predictions.proba is not None:
-        chance = np.clip(predictions.proba, 1e-12, 1.0)
-        return -(chance * np.log(chance)).sum(axis=1) / np.log(chance.shape[1])
-    if y is None:
-        return np.zeros(len(predictions.rows))
-    return row_errors(predictions, y)
 
 
 _MOST_REPEATS = 5

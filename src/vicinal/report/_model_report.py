@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +20,14 @@ from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
 from vicinal.inspection import check, explain
 from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
+from vicinal.report import _quality, _table
 from vicinal.report._held_out import (
     HeldOutPredictions,
-    check_labels,
     effects,
     held_out_predictions,
     importance,
-    row_errors,
-    row_uncertainty,
 )
 from vicinal.report._page import Axis, Page, number, percent
-from vicinal.report._quality import (
-    calibration,
-    classification_facts,
-    confusion,
-    coverage,
-    ranking,
-    regression_facts,
-    residuals,
-    thresholds,
-    wilson,
-)
-from vicinal.report._table import flat_picture, regions, segments
 from vicinal.report.results import (
     CheckReport,
     ExplanationReport,
@@ -58,6 +45,7 @@ _CHECKED_ROWS, _CHECKED_COLUMNS, _FOUND_LINES = (10, 10_000), 300, 6  # rows: le
 _IMPORTANCE_SHARE, _EFFECTS_SHARE = 0.25, 0.15
 
 
+@dataclass(eq=False, repr=False)
 class ModelReport(Page):
     """Report of one model: scores, importance of columns, uncertain rows, explanations.
 
@@ -115,34 +103,24 @@ class ModelReport(Page):
     2
     """
 
-    def __init__(
-        self,
-        model: Any,
-        X: Any,
-        y: Any = None,
-        *,
-        title: str = "Report",
-        target: str = "target",
-        positive: Any = None,
-        out_of_fold: OutOfFold | None = None,
-        unseen: Any = None,
-        seen: Any = None,
-        n_explained: int = 24,
-        time_budget: float = 60.0,
-        notes: Any = (),
-        random_state: Any = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.model, self.X, self.title, self.target = model, X, title, target
-        self.y = None if y is None else np.asarray(y)
-        self.positive, self.out_of_fold, self.unseen, self.seen = (
-            positive,
-            out_of_fold,
-            unseen,
-            seen,
-        )
-        self.n_explained, self.time_budget = n_explained, time_budget
-        self.notes, self.random_state, self.verbose = notes, random_state, verbose
+    model: Any
+    X: Any
+    y: Any = None
+    _: KW_ONLY
+    title: str = "Report"
+    target: str = "target"
+    positive: Any = None
+    out_of_fold: OutOfFold | None = None
+    unseen: Any = None
+    seen: Any = None
+    n_explained: int = 24
+    time_budget: float = 60.0
+    notes: Any = ()
+    random_state: Any = 0
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        self.y = None if self.y is None else np.asarray(self.y)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the page as plain values.
@@ -158,60 +136,50 @@ class ModelReport(Page):
 
     def _content(self, progress: Progress) -> dict[str, Any]:
         end = _clock.now() + self.time_budget
-        held_out = held_out_predictions(self.model, self.X, self.out_of_fold, self.unseen)
+        found = held_out_predictions(self.model, self.X, self.out_of_fold, self.unseen, self.y)
         progress.advance(note="predictions")
-        predictions = held_out.predictions
-        known = None if self.y is None else self.y[predictions.rows]
-        if known is not None and predictions.classes is not None:
-            check_labels(known, predictions.classes)
         unlike = [] if self.out_of_fold else unseen_values(self.model, self.X)
         content: dict[str, Any] = {
             "title": self.title,
             "target": self.target,
             "notes": [*map(str, self.notes), *(f"unlike the training rows, {f}" for f in unlike)],
             "model": type(split_steps(self.model)[1]).__name__,
-            "task": "regression" if predictions.classes is None else "classification",
-            "classes": [] if predictions.classes is None else [str(c) for c in predictions.classes],
+            "task": "regression" if found.classes is None else "classification",
+            "classes": [] if found.classes is None else [str(label) for label in found.classes],
             "n_rows": num_samples(self.X),
-            "n_unseen": len(held_out.unseen),
+            "n_unseen": len(found.unseen),
             "is_out_of_fold": self.out_of_fold is not None,
         }
-        if known is not None:
-            content |= self._scores(predictions, known)
+        if found.y is not None:
+            content |= self._scores(found.predictions, found.y)
             if not sparse.issparse(self.X):
-                content |= self._columns(held_out, known)
+                content |= self._columns(found)
                 progress.advance(note="importance of columns")
-                content["findings"] = self._findings(predictions) if _clock.now() < end else []
+                content["findings"] = self._findings(found) if _clock.now() < end else []
         progress.advance(3 - progress.done, note="findings")
-        explanations = self._explanations(self._chosen(held_out, known), end, progress)
-        explained = {part["row"] for part in explanations}
-        content |= {
-            "explanations": explanations,
-            "uncertain": self._uncertain(predictions, known, explained),
-            **self._overview(predictions, known, explained),
-        }
-        content["summary"] = self._summary(content, predictions, known)
+        content["explanations"] = self._explanations(self._chosen(found), end, progress)
+        explained = {part["row"] for part in content["explanations"]}
+        content["uncertain"] = self._uncertain(found, explained)
+        content |= self._overview(found, explained)
+        content["summary"] = self._summary(content, found)
         progress.advance(progress.total - progress.done, note="overview")
         return content
 
-    def _summary(
-        self, content: dict[str, Any], predictions: OutOfFold, known: np.ndarray | None
-    ) -> list[dict[str, str]]:
+    def _summary(self, content: dict[str, Any], found: HeldOutPredictions) -> list[dict[str, str]]:
         """Return the main facts: target, rows, model, score and baseline, columns, warnings."""
-        found = [("model", content["model"])]
-        if known is not None:
+        facts = [("model", content["model"])]
+        if found.y is not None:
             name, value = next(iter(content["facts"].items()))
-            text = number(value)
-            if predictions.classes is not None:
-                low, high = wilson(value, len(known))
-                _, counts = np.unique(known, return_counts=True)
-                text = f"{percent(value)} ({percent(low)} to {percent(high)})"
-                found += [(name, text), ("most frequent class", percent(counts.max() / len(known)))]
+            if found.classes is None:
+                facts.append((name, number(value)))
             else:
-                found.append((name, text))
+                low, high = _quality.wilson(value, len(found.y))
+                most = np.unique(found.y, return_counts=True)[1].max() / len(found.y)
+                facts.append((name, f"{percent(value)} ({percent(low)} to {percent(high)})"))
+                facts.append(("most frequent class", percent(most)))
         n_rows, n_columns = np.shape(self.X)
         size = f"{number(n_rows)} rows, {number(n_columns)} columns"
-        return _summary_items(content, size, found, content["notes"])
+        return _summary_items(content, size, facts, content["notes"])
 
     # --- parts of the page ---
 
@@ -227,13 +195,15 @@ class ModelReport(Page):
     def _scores(self, predictions: OutOfFold, y: np.ndarray) -> dict[str, Any]:
         if predictions.classes is None:
             return {
-                "facts": regression_facts(y, predictions.prediction),
-                "residuals": residuals(y, predictions.prediction, self._sample(len(y), _MAP_ROWS)),
-                "coverage": coverage(y, predictions.prediction, self._rng()),
+                "facts": _quality.regression_facts(y, predictions.prediction),
+                "residuals": _quality.residuals(
+                    y, predictions.prediction, self._sample(len(y), _MAP_ROWS)
+                ),
+                "coverage": _quality.coverage(y, predictions.prediction, self._rng()),
             }
         rule = split_threshold(self.model)[1]
         parts: dict[str, Any] = {
-            "confusion": confusion(y, predictions.prediction, predictions.classes, rule)
+            "confusion": _quality.confusion(y, predictions.prediction, predictions.classes, rule)
         }
         if predictions.proba is None:
             parts["facts"] = {"accuracy": float(np.mean(predictions.prediction == y))}
@@ -245,18 +215,19 @@ class ModelReport(Page):
             # The threshold of the other class, in terms of this class.
             in_use = rule.value if rule.code == positive else 1.0 - rule.value
         return parts | {
-            "facts": classification_facts(*given, predictions.prediction, rule),
-            "calibration": calibration(*given, positive),
-            "ranking": ranking(*given, positive),
-            "thresholds": thresholds(*given, positive, in_use),
+            "facts": _quality.classification_facts(*given, predictions.prediction, rule),
+            "calibration": _quality.calibration(*given, positive),
+            "ranking": _quality.ranking(*given, positive),
+            "thresholds": _quality.thresholds(*given, positive, in_use),
         }
 
-    def _columns(self, held_out: HeldOutPredictions, known: np.ndarray) -> dict[str, Any]:
+    def _columns(self, held_out: HeldOutPredictions) -> dict[str, Any]:
         """Return importance of the columns and partial dependence."""
         rows = held_out.unseen[self._sample(len(held_out.unseen), _SHUFFLED_ROWS)]
-        X, y = rows_of(self.X, rows), known[np.searchsorted(held_out.predictions.rows, rows)]
-        seconds = _IMPORTANCE_SHARE * self.time_budget
-        found = importance(held_out, X, y, self._rng(), seconds) if len(rows) > 1 else None
+        if len(rows) < 2 or held_out.y is None:
+            return {"importance": None}
+        X, y = rows_of(self.X, rows), held_out.y[held_out.at(rows)]
+        found = importance(held_out, X, y, self._rng(), _IMPORTANCE_SHARE * self.time_budget)
         if found is None:
             return {"importance": None}
         clear = [row["column"] for row in found["rows"] if row["is_clear"]]
@@ -264,8 +235,9 @@ class ModelReport(Page):
         curves = effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
         return {"importance": found, "effects": curves}
 
-    def _findings(self, predictions: OutOfFold) -> list[dict[str, Any]]:
+    def _findings(self, held_out: HeldOutPredictions) -> list[dict[str, Any]]:
         """Return findings about the table; labels are judged by the predictions of the page."""
+        predictions = held_out.predictions
         n_rows, n_columns = np.shape(self.X)
         few, many = _CHECKED_ROWS
         if not few <= len(predictions.rows) == n_rows <= many or n_columns > _CHECKED_COLUMNS:
@@ -278,36 +250,28 @@ class ModelReport(Page):
             present = np.isin(predictions.classes, y)
             predicted = None if predictions.proba is None else predictions.proba[:, present]
             y = y if present.sum() > 1 else None
-        held_out = None if y is None else predicted
-        found = check(self.X, y, held_out=held_out, task=task, random_state=self.random_state)
+        predicted = None if y is None else predicted
+        found = check(self.X, y, held_out=predicted, task=task, random_state=self.random_state)
         return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
 
-    def _chosen(self, held_out: HeldOutPredictions, known: np.ndarray | None) -> np.ndarray:
+    def _chosen(self, held_out: HeldOutPredictions) -> np.ndarray:
         """Select rows to explain: half of them the most uncertain, half at random."""
-        predictions = held_out.predictions
-        uncertainty = row_uncertainty(predictions, known)[
-            np.searchsorted(predictions.rows, held_out.unseen)
-        ]
+        uncertainty = held_out.uncertainty[held_out.at(held_out.unseen)]
         order = held_out.unseen[np.argsort(-uncertainty, kind="stable")]
         n_rows = min(self.n_explained, len(order))
         worst, others = np.split(order, [n_rows - n_rows // 2])
         sampled = self._rng().choice(np.sort(others), n_rows // 2, replace=False)
         return np.concatenate([worst, np.sort(sampled)]).astype(int)
 
-    def _uncertain(
-        self, predictions: OutOfFold, known: np.ndarray | None, explained: set[int]
-    ) -> list[dict[str, Any]]:
-        uncertainty = row_uncertainty(predictions, known)
-        if not uncertainty.any():
+    def _uncertain(self, held_out: HeldOutPredictions, explained: set[int]) -> list[dict[str, Any]]:
+        if not held_out.uncertainty.any():
             return []
-        parts = []
-        for at in np.argsort(-uncertainty, kind="stable")[:12].tolist():
+        predictions, parts = held_out.predictions, []
+        for at in np.argsort(-held_out.uncertainty, kind="stable")[:12].tolist():
             row = int(predictions.rows[at])
             proba = None if predictions.proba is None else predictions.proba[at]
-            truth = None if known is None else plain(known[at])
-            part = prediction_part(
-                row, truth, predictions.prediction[at], predictions.classes, proba
-            )
+            truth = None if held_out.y is None else plain(held_out.y[at])
+            part = prediction_part(row, truth, predictions.prediction[at], held_out.classes, proba)
             parts.append(part | {"is_explained": row in explained})
         return parts
 
@@ -343,41 +307,37 @@ class ModelReport(Page):
         truth = None if self.y is None else plain(self.y[row])
         return explanation_part(found, row, truth, self.seen)
 
-    def _overview(
-        self, predictions: OutOfFold, known: np.ndarray | None, explained: set[int]
-    ) -> dict[str, Any]:
+    def _overview(self, held_out: HeldOutPredictions, explained: set[int]) -> dict[str, Any]:
         """Return profile of the table, uncertainty map, error by segment, and regions."""
-        at = self._sample(len(predictions.rows), _OVERVIEW_ROWS, predictions, explained)
-        rows = predictions.rows[at]
+        at = self._sample(len(held_out.predictions.rows), _OVERVIEW_ROWS)
+        at = np.union1d(at, held_out.at(sorted(explained))).astype(int)
+        rows = held_out.predictions.rows[at]
         X = rows_of(self.X, rows)
         X = X.toarray() if sparse.issparse(X) else X
-        y = None if known is None else known[at]
+        y = None if held_out.y is None else held_out.y[at]
         try:
             encoded = EncodedTable(X)
         except ValueError:  # all rows are equal
             return {}
         content: dict[str, Any] = {"profile": profile(X, encoded, y, self.target)}
-        if known is not None:
-            errors = row_errors(predictions, known)[at]
-            content["segments"] = segments(
-                encoded, errors, predictions.classes is not None, self._rng()
-            )
-        uncertainty = row_uncertainty(predictions, known)[at]
-        shown = predictions.prediction[at] if y is None else y
-        content["map"] = self._map(
-            encoded, shown, rows, uncertainty, predictions.classes, explained
-        )
+        if y is not None:
+            is_share = held_out.classes is not None
+            errors = held_out.errors[at]
+            content["segments"] = _table.segments(encoded, errors, is_share, self._rng())
+        shown = held_out.predictions.prediction[at] if y is None else y
+        uncertainty = held_out.uncertainty[at]
+        content["map"] = self._map(encoded, shown, rows, uncertainty, held_out.classes, explained)
         steps, last = split_steps(self.model)
         if hasattr(last, "n_regions_"):
             table, names = _encoded(steps, rows_of(self.X, rows))
-            content["regions"] = regions(last, table, y, names)
+            content["regions"] = _table.regions(last, table, y, names)
         return content
 
     def _map(self, encoded, y, rows, uncertainty, classes, explained) -> dict[str, Any] | None:
         if len(np.unique(y)) < 2 or len(rows) < 10 or not encoded.Z.shape[1]:
             return None
         by_class = classes is not None
-        plane, axes = flat_picture(encoded.Z, y, by_class, encoded.names)
+        plane, axes = _table.flat_picture(encoded.Z, y, by_class, encoded.names)
         if by_class:
             size, meaning = uncertainty, "the more uncertain its prediction is"
             codes = np.searchsorted(classes, y)
@@ -405,11 +365,8 @@ class ModelReport(Page):
     def _rng(self) -> np.random.RandomState:
         return check_random_state(self.random_state)
 
-    def _sample(self, n, at_most, predictions=None, always=()) -> np.ndarray:
-        chosen = sampled_rows(n, at_most, self.random_state)
-        if always:
-            chosen = np.union1d(chosen, np.flatnonzero(np.isin(predictions.rows, list(always))))
-        return chosen
+    def _sample(self, n: int, at_most: int) -> np.ndarray:
+        return sampled_rows(n, at_most, self.random_state)
 
 
 def _background_cost(model: Any, background: Any) -> float:

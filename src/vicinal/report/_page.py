@@ -3,8 +3,8 @@
 import abc
 import math
 import os
+from functools import cache
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +59,15 @@ class Page(abc.ABC):
 
 def render(content: dict[str, Any], template: str) -> str:
     """Return the page; every text in it is escaped."""
+    page = _environment().get_template(template)
+    return page.render(**{**_EMPTY, **content}, version=vicinal.__version__)
+
+
+@cache
+def _environment() -> Any:
     jinja2 = import_optional("jinja2", needed_by="An HTML report", extra="cli")
-    folder = files("vicinal.report").joinpath("templates")
-    sources = {part.name: part.read_text("utf-8") for part in folder.iterdir() if part.is_file()}
-    for part in folder.joinpath("sections").iterdir():
-        sources[f"sections/{part.name}"] = part.read_text("utf-8")
     environment = jinja2.Environment(
-        loader=jinja2.DictLoader(sources),
+        loader=jinja2.PackageLoader("vicinal.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -84,9 +86,7 @@ def render(content: dict[str, Any], template: str) -> str:
         "class_color": class_color,
         "n_colors": N_COLORS,
     }
-    return environment.get_template(template).render(
-        **{**_EMPTY, **content}, version=vicinal.__version__
-    )
+    return environment
 
 
 # Parts that a page may lack.

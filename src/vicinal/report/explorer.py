@@ -13,43 +13,6 @@ from vicinal.inspection.colors import color_index
 from vicinal.report._held_out import check_labels
 from vicinal.report._page import Page
 
-
-def control(
-    name: str, values: list[Any], *, max_categories: int = 40, as_categories: bool = False
-) -> dict[str, Any]:
-    """Return type, initial value and range of the control of a column.
-
-    Numbers have a range from the smallest to the largest value, unless ``as_categories``; strings
-    with at most ``max_categories`` distinct values are categories, others are free text. The type
-    of a column without values is unknown.
-    """
-    known = [value for value in values if value is not None]
-    if not known:
-        return {"name": name, "kind": "unknown", "value": None if values else 0}
-    if not as_categories and all(isinstance(value, bool | int | float) for value in known):
-        numbers = np.array(known, dtype=float)
-        numbers = numbers[np.isfinite(numbers)]
-        if not len(numbers):
-            return {"name": name, "kind": "unknown", "value": None}
-        low, middle, high = np.quantile(numbers, [0.0, 0.5, 1.0], method="nearest").tolist()
-        is_whole = bool(np.all(numbers == np.round(numbers)))
-        step = 1.0 if is_whole else (high - low) / 200 or 1.0
-        return {
-            "name": name,
-            "kind": "number",
-            "min": low,
-            "max": high,
-            "value": middle,
-            "step": step,
-            "is_whole": is_whole,
-        }
-    categories, counts = np.unique([str(value) for value in known], return_counts=True)
-    if len(categories) > max_categories:
-        return {"name": name, "kind": "text", "value": str(known[0])}
-    usual = str(categories[counts.argmax()])
-    return {"name": name, "kind": "category", "categories": categories.tolist(), "value": usual}
-
-
 _MOST_ROWS = 400
 
 
@@ -173,14 +136,39 @@ class ExplorerColumn:
         self.is_number = not as_categories and all(
             isinstance(value, int | float) for value in known
         )
-        self.control = control(
-            name, values, max_categories=max_categories, as_categories=not self.is_number
-        ) | {"is_used": True}
+        if not known:
+            found: dict[str, Any] = {"kind": "unknown", "value": None if values else 0}
+        elif self.is_number:
+            found = _number_control(np.array(known, dtype=float))
+        else:
+            found = _category_control([str(value) for value in known], max_categories)
+        self.control = {"name": name, **found, "is_used": True}
 
     def cell(self, i: int) -> Any:
         """Return a value in a type of JSON."""
         value = self.values[i]
         return plain(value) if self.is_number or value is None else str(value)
+
+
+def _number_control(numbers: np.ndarray) -> dict[str, Any]:
+    """Return the range of a column of numbers, and its median as the initial value."""
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers):
+        return {"kind": "unknown", "value": None}
+    low, middle, high = np.quantile(numbers, [0.0, 0.5, 1.0], method="nearest").tolist()
+    is_whole = bool(np.all(numbers == np.round(numbers)))
+    step = 1.0 if is_whole else (high - low) / 200 or 1.0
+    limits = {"min": low, "max": high, "value": middle, "step": step}
+    return {"kind": "number", **limits, "is_whole": is_whole}
+
+
+def _category_control(texts: list[str], max_categories: int) -> dict[str, Any]:
+    """Return the menu of a column of categories; many distinct strings are free text."""
+    categories, counts = np.unique(texts, return_counts=True)
+    if len(categories) > max_categories:
+        return {"kind": "text", "value": texts[0]}
+    usual = str(categories[counts.argmax()])
+    return {"kind": "category", "categories": categories.tolist(), "value": usual}
 
 
 def errors_of(model: Any, table: Any, y: Any) -> np.ndarray:
