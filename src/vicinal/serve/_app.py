@@ -15,7 +15,7 @@ from joblib import cpu_count
 
 from vicinal._base import import_optional
 from vicinal._base._compat import num_samples
-from vicinal.report.explorer import ExplorerColumn, ExplorerPage
+from vicinal.report.explorer import ExplorerColumn, ExplorerPage, Page
 from vicinal.serve import _inference_protocol as protocol
 from vicinal.serve._observe import Metrics, Observer
 from vicinal.serve._openapi import DocsPage, document
@@ -301,10 +301,22 @@ class _Server:
         """Return the response whose content a function computes in a worker."""
         return await workers.run(lambda: self._json(function()), partial(_gone, request))
 
-    def _table(self, request: Any, body: bytes) -> Any:
-        table, request.scope["options"] = self.served.request(body, _is_csv(request))
-        request.scope["n_rows"] = num_samples(table)
-        return table
+    async def _of_table(
+        self, request: Any, function: Callable[[Any], Any], workers: Workers | None = None
+    ) -> Any:
+        """Return the response that a function computes from the rows of the request."""
+        body = await self._body(request)
+
+        def computed() -> Any:
+            table, request.scope["options"] = self.served.request(body, _is_csv(request))
+            request.scope["n_rows"] = num_samples(table)
+            return function(table)
+
+        return await self._result(request, workers or self._pool(body), computed)
+
+    async def _page(self, request: Any, page: Page) -> Any:
+        html = await self.predictions.run(page.html, partial(_gone, request))
+        return self._responses.HTMLResponse(html, headers={"Content-Security-Policy": _POLICY})
 
     # --- routes ---
 
@@ -334,8 +346,7 @@ class _Server:
 
     async def docs(self, request: Any) -> Any:
         """Return a page that describes all routes."""
-        html = DocsPage(self.document).html
-        return self._page(await self.predictions.run(html, partial(_gone, request)))
+        return await self._page(request, DocsPage(self.document))
 
     async def metadata(self, request: Any) -> Any:
         """Return the inputs and outputs of the model."""
@@ -344,37 +355,23 @@ class _Server:
     async def predict(self, request: Any) -> Any:
         """Predict rows."""
         options = _read_options(request.query_params)
-        body = await self._body(request)
-        return await self._result(
-            request,
-            self._pool(body),
-            lambda: self.served.predictions(self._table(request, body), **options),
-        )
+        return await self._of_table(request, partial(self.served.predictions, **options))
 
     async def explain(self, request: Any) -> Any:
         """Explain the prediction of the first row."""
-        body = await self._body(request)
 
-        def explained() -> dict[str, Any]:
-            table = self._table(request, body)
+        def explained(table: Any) -> dict[str, Any]:
             return self.served.explanation(table, request.scope["options"].get("counterfactual"))
 
-        return await self._result(request, self.explanations, explained)
+        return await self._of_table(request, explained, self.explanations)
 
     async def neighbors(self, request: Any) -> Any:
         """Return the rows of the table that are nearest to the first row."""
-        body = await self._body(request)
-        return await self._result(
-            request, self._pool(body), lambda: self.served.neighbors(self._table(request, body))
-        )
-
-    def _page(self, html: str) -> Any:
-        return self._responses.HTMLResponse(html, headers={"Content-Security-Policy": _POLICY})
+        return await self._of_table(request, self.served.neighbors)
 
     async def explorer(self, request: Any) -> Any:
         """Return the interactive page."""
-        page = await self.predictions.run(ServedExplorer(self.served).html, partial(_gone, request))
-        return self._page(page)
+        return await self._page(request, ServedExplorer(self.served))
 
     async def v2_server(self, request: Any) -> Any:
         """Return the name, version and extensions of the server."""

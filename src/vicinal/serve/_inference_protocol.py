@@ -10,31 +10,17 @@ import numpy as np
 from vicinal.serve._requests import Limits, RequestError
 from vicinal.serve._served_model import ServedModel, plain
 
-DATATYPES: dict[str, type] = {
-    "BOOL": bool,
-    "BYTES": object,
-    "FP16": float,
-    "FP32": float,
-    "FP64": float,
-    "INT8": int,
-    "INT16": int,
-    "INT32": int,
-    "INT64": int,
-    "UINT8": int,
-    "UINT16": int,
-    "UINT32": int,
-    "UINT64": int,
-}
-
 # Little-endian dtypes of binary tensors.
-_BINARY = {
+DATATYPES = {
     "BOOL": "?",
+    "BYTES": "O",
     **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
     **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
     **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
 }
 
-
+# Numbers of JSON are not rounded to those.
+_JSON_DTYPES: dict[str, Any] = {"f": float, "i": int, "u": int}
 _TYPES = {"integer": "INT64", "number": "FP64", "boolean": "BOOL", "string": "BYTES"}
 
 
@@ -126,7 +112,9 @@ def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarra
     try:
         if size is not None:
             return name, _from_bytes(_taken(rest, size), kind).reshape(shape)
-        return name, np.array(_flat(entry["data"]), dtype=DATATYPES[kind]).reshape(shape)
+        dtype = np.dtype(DATATYPES[kind])
+        dtype = _JSON_DTYPES.get(dtype.kind, dtype)
+        return name, np.array(_flat(entry["data"]), dtype=dtype).reshape(shape)
     except (TypeError, ValueError, OverflowError, struct.error):
         raise RequestError(
             400, f"input {name!r}: data do not match the shape {shape} and type {kind}."
@@ -145,7 +133,7 @@ def _taken(rest: io.BytesIO, size: Any) -> bytes:
 def _from_bytes(content: bytes, kind: str) -> np.ndarray:
     """Return the values of a binary tensor; strings are preceded by their length."""
     if kind != "BYTES":
-        return np.frombuffer(content, dtype=_BINARY[kind])
+        return np.frombuffer(content, dtype=DATATYPES[kind])
     texts, at = [], 0
     while at < len(content):
         (length,) = struct.unpack_from("<I", content, at)

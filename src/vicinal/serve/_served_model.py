@@ -425,14 +425,10 @@ class ServedModel:
 
 def plain(values: Any) -> Any:
     """Return an array as lists; NaN and infinity become ``None``."""
-    array = np.asarray(values)
-    return _finite(array.tolist()) if array.dtype.kind == "f" else array.tolist()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return value if math.isfinite(value) else None
+    array: Any = np.asarray(values)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        array = np.where(np.isfinite(array), array, None)
+    return array.tolist()
 
 
 def _numbers(name: str, values: list) -> np.ndarray:
