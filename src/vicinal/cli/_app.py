@@ -48,34 +48,36 @@ def run(arguments: list[str]) -> int:
     interruption. ``--debug`` anywhere lets the trace through.
     """
     debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
     with warnings.catch_warnings():
         if not debug:
             warnings.showwarning = _note
-        return _run(arguments, debug)
+        try:
+            # Without "standalone", errors and exit codes come back here instead of boxes and exits.
+            command = get_command(app)
+            code = command.main(arguments, prog_name="vicinal", standalone_mode=False) or 0
+        except (KeyboardInterrupt, typer.Abort):
+            code = _INTERRUPTED
+        except Exception as error:
+            if debug:
+                raise
+            message, code = _explained(error)
+            print(f"vicinal: {' '.join(message.split())}", file=sys.stderr)
+            return code
+    if code == _INTERRUPTED:
+        print("vicinal: interrupted", file=sys.stderr)
+    return code
 
 
-def _run(arguments: list[str], debug: bool) -> int:
-    arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
-    try:
-        # Without "standalone", errors and exit codes come back here instead of boxes and exits.
-        code = get_command(app).main(arguments, prog_name="vicinal", standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort):
-        code = _INTERRUPTED
-    except Exception as error:
-        if debug:
-            raise
-        return _explain(error)
-    return _fail("interrupted", code) if code == _INTERRUPTED else code
-
-
-def _explain(error: Exception) -> int:
+def _explained(error: Exception) -> tuple[str, int]:
+    """Return the message and the exit code of an error."""
     if isinstance(error, InputError):
-        return _fail(str(error), 2)
+        return str(error), 2
     if hasattr(error, "format_message"):  # click's own errors, whichever copy of click it is
-        return _fail(error.format_message(), getattr(error, "exit_code", 2))
+        return error.format_message(), getattr(error, "exit_code", 2)
     text = str(error).strip().splitlines()
     reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
-    return _fail(f"{reason} (--debug shows where)", 1)
+    return f"{reason} (--debug shows where)", 1
 
 
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
@@ -92,8 +94,3 @@ def _note(message, category, filename, lineno, file=None, line=None) -> None:
     elif not is_ours or category.__module__.startswith("sklearn."):
         return
     print(f"  note: {text}", file=sys.stderr)
-
-
-def _fail(message: str, code: int) -> int:
-    print(f"vicinal: {' '.join(message.split())}", file=sys.stderr)
-    return code

@@ -90,7 +90,6 @@ def compare_models(
     from vicinal.cli import _training
     from vicinal.cli._check_table import load_table, warn
     from vicinal.cli._models import pick
-    from vicinal.cli._progress import print_leaderboard
     from vicinal.cli._read_table import check_folder
     from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
 
@@ -135,7 +134,7 @@ def compare_models(
                 positive=label,
                 seconds=max(1.0, end - page_seconds - _clock.now()),
                 cv=folds,
-                seed=seed,
+                random_state=seed,
                 jobs=jobs,
                 cache=None if fresh else cache or _training.cache_folder(),
                 quiet=as_json,
@@ -146,9 +145,7 @@ def compare_models(
             raise
     if as_json:
         log(board.warning)
-        print(as_text(board.to_dict()))
-    else:
-        print_leaderboard(board)
+    print(as_text(board.to_dict()) if as_json else board)
     if not any(len(entry.scores) for entry in board.entries):
         raise RuntimeError("no model finished a fold; the lines above show the errors")
     threshold = None

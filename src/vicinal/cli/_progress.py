@@ -1,4 +1,4 @@
-"""Progress of long work, and leaderboards, by rich."""
+"""Progress of long work, by rich."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from vicinal._base import _clock
@@ -90,51 +89,10 @@ class LiveBoard:
                 self.seen.add(key)
                 score = f"{board.sign * entry.mean:.4f}" if len(entry.scores) else ""
                 note = entry.error or entry.note
-                log(f"  {self._clock()}  {entry.name}  {score}  {note}".rstrip())
-
-    def _clock(self) -> str:
-        return f"{_clock.now() - self.started:5.0f} s"
+                seconds = _clock.now() - self.started
+                log(f"  {seconds:5.0f} s  {entry.name}  {score}  {note}".rstrip())
 
     def _render(self) -> Any:
-        left = f"{_clock.now() - self.started:.0f} of at most {self.budget:.0f} s"
-        if self.board is None:
-            return Text(f"comparing {self.n_models} models, {left}", style="dim")
-        table = leaderboard(self.board)
-        table.caption = f"comparing {self.n_models} models, {left}"
-        return table
-
-
-def leaderboard(board: Any) -> Table:
-    """Return a rich table of a comparison."""
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    headers = ("", "model", board.metric_label, "± se", "folds", "fit s", "predict s", "")
-    for header in headers:
-        table.add_column(header, justify="left" if header in ("model", "") else "right")
-    for rank, entry in zip(board.ranks, board.entries, strict=True):
-        if not len(entry.scores):
-            reason = f"failed: {entry.error}" if entry.error else entry.note
-            table.add_row("-", Text(entry.name, "dim"), *[""] * 5, Text(reason, "yellow"))
-            continue
-        se = "" if entry.standard_error != entry.standard_error else f"{entry.standard_error:.4f}"
-        table.add_row(
-            str(rank or "-"),
-            Text(entry.name, "bold" if rank == 1 else ""),
-            Text(f"{board.sign * entry.mean:.4f}", "bold green" if rank == 1 else ""),
-            se,
-            f"{len(entry.scores)}/{board.n_folds}",
-            f"{entry.fit_seconds:.2f}",
-            f"{entry.predict_seconds:.3f}",
-            Text(entry.note, "yellow"),
-        )
-    return table
-
-
-def print_leaderboard(board: Any) -> None:
-    """Print a comparison on standard output; without colours and boxes where it is piped."""
-    console = Console()
-    if console.is_terminal:
-        if board.warning:
-            console.print(Text(board.warning, "yellow"))
-        console.print(leaderboard(board))
-    else:
-        print(board)
+        passed = f"{_clock.now() - self.started:.0f} of at most {self.budget:.0f} s"
+        text = f"comparing {self.n_models} models, {passed}"
+        return Text(text if self.board is None else f"{self.board}\n{text}", no_wrap=True)

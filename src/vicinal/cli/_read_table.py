@@ -6,6 +6,7 @@ import io
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -90,7 +91,6 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
         raise InputError(
             f"the output {str(path)!r} ends in none of {', '.join(_WRITERS)}; choose one of them"
         )
-    check_folder(path, "--out")
     buffer = io.BytesIO()
     writer(frame, buffer)
     write_whole(path, buffer.getvalue())
@@ -276,8 +276,7 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Any], Any]] = {
 
 
 def _check_names(names: list[str], path: Path) -> None:
-    seen: set[str] = set()
-    twice = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(
             f"the table {str(path)!r} has two columns of the same name: {quoted(twice)}"

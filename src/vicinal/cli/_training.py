@@ -41,42 +41,28 @@ def usual_jobs() -> int:
     return min(_MOST_JOBS, os.cpu_count() or 1)
 
 
-def leaderboard(
-    checked: CheckedTable,
-    models: dict[str, Any],
-    *,
-    metric: str | None,
-    positive: Any = None,
-    seconds: float | None,
-    cv: Any = 5,
-    seed: int = 0,
-    jobs: int | None = None,
-    cache: Path | None = None,
-    quiet: bool = False,
-) -> Any:
-    """Cross-validate models on a table within some seconds; ``None`` waits, in this process."""
-    from vicinal.inspection import compare as compare_models
+def leaderboard(checked, models, *, seconds, jobs=None, quiet=False, **options: Any) -> Any:
+    """Cross-validate models on a table within some seconds; ``None`` waits, in this process.
 
-    n_jobs = None if seconds is None else jobs or usual_jobs()
+    ``options`` are those of :func:`vicinal.inspection.compare`.
+    """
+    from vicinal.inspection import compare
+
     with LiveBoard(len(models), seconds or np.inf, quiet) as live, warnings.catch_warnings():
         # A class with fewer rows than folds is missing in some folds, and models can bear that.
         warnings.filterwarnings("ignore", message="The least populated class")
-        return compare_models(
+        return compare(
             models,
             checked.X,
             checked.y,
-            cv=cv,
             time_column=checked.time_column,
             groups=checked.groups,
             sample_weight=checked.weights,
-            metric=metric,
-            positive=positive,
             encoder=checked.encoder(),
             time_budget=seconds,
-            cache=cache,
-            n_jobs=n_jobs,
-            random_state=seed,
+            n_jobs=None if seconds is None else jobs or usual_jobs(),
             callback=live,
+            **options,
         )
 
 
@@ -280,7 +266,7 @@ def estimate_score(
         metric=metric or resolve_metric(None, checked, hint=""),
         seconds=seconds,
         cv=cv if cv == "time" else n_folds,
-        seed=seed,
+        random_state=seed,
         quiet=True,
     )
     entry = board.entries[0]

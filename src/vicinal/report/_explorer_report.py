@@ -63,7 +63,14 @@ def browser_model(model: Any) -> dict[str, Any]:
         return {
             "kind": "partition",
             "scaler": None if model.scaler_ is None else scaler_part(model.scaler_),
-            "cascades": [_cascade(cascade) for cascade in model.restarts_],
+            "cascades": [
+                {
+                    "soft": bool(cascade.soft),
+                    "gates": [_gate(gate) for gate in cascade.gates],
+                    "regions": [_region(region) for region in cascade.regions],
+                }
+                for cascade in model.restarts_
+            ],
         }
     if isinstance(model, _ANCHORED):
         return _anchored(model)
@@ -86,14 +93,6 @@ class _NotInBrowserError(Exception):
 
 def _linear(coef: Any, intercept: Any, link: str) -> dict[str, Any]:
     return {"kind": "linear", "link": link, "coef": coef.tolist(), "intercept": intercept.tolist()}
-
-
-def _cascade(cascade: Any) -> dict[str, Any]:
-    return {
-        "soft": bool(cascade.soft),
-        "gates": [_gate(gate) for gate in cascade.gates],
-        "regions": [_region(region) for region in cascade.regions],
-    }
 
 
 def _gate(gate: Any) -> dict[str, Any]:

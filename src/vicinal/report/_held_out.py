@@ -183,7 +183,6 @@ def importance(
         "unit": unit,
         "loss": float(before.mean()),
         "n_rows": len(before),
-        "n_repeats": repeats,
         "n_left": len(names) - len(found),
     }
 

@@ -147,7 +147,6 @@ class ModelReport(Page):
             "task": "regression" if found.classes is None else "classification",
             "classes": [] if found.classes is None else [str(label) for label in found.classes],
             "n_rows": num_samples(self.X),
-            "n_unseen": len(found.unseen),
             "is_out_of_fold": self.out_of_fold is not None,
         }
         if found.y is not None:
@@ -359,8 +358,8 @@ class ModelReport(Page):
         ]
         # Uncertain rows come last, on top; explained ones above all.
         points.sort(key=lambda point: (point["is_explained"], point["uncertainty"]))
-        content = {"points": points, "meaning": meaning, "by_class": by_class, "axes": axes}
-        return content | {"n_rows": len(points)}
+        about = {"meaning": meaning, "by_class": by_class, "axes": axes, "n_rows": len(points)}
+        return {"points": points, **about}
 
     def _rng(self) -> np.random.RandomState:
         return check_random_state(self.random_state)
@@ -393,6 +392,7 @@ def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:
 _NAMES = {"r2": "R²", "roc_auc": "ROC AUC"}
 
 
+@dataclass(eq=False, repr=False)
 class ComparisonReport(Page):
     """A page that shows a comparison of models.
 
@@ -406,12 +406,9 @@ class ComparisonReport(Page):
         A report of one of the models, shown below the leaderboard.
     """
 
-    def __init__(
-        self, comparison: Comparison, title: str, *, detail: ModelReport | None = None
-    ) -> None:
-        self.comparison = comparison
-        self.title = title
-        self.detail = detail
+    comparison: Comparison
+    title: str
+    detail: ModelReport | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the page as plain values.
@@ -422,26 +419,26 @@ class ComparisonReport(Page):
             ``leaderboard``, ``title`` and the parts of ``detail``.
         """
         detail = {} if self.detail is None else self.detail.as_dict()
-        content = {**detail, "title": self.title, "leaderboard": self._leaderboard()}
-        entry = self._entry_of_detail()
+        scored = [entry for entry in self.comparison.entries if len(entry.scores)]
+        content = {**detail, "title": self.title, "leaderboard": self._leaderboard(scored)}
+        entry = next((part for part in scored if self._is_detailed(part)), None)
         if entry is not None and "facts" in content:
             # One score, one value: the leaderboard's mean over folds, not that of all rows.
             name = self._metric()
             content["score"] = {"name": name, "value": self.comparison.sign * entry.mean}
             content["facts"] = {k: v for k, v in content["facts"].items() if k != name}
             content["model"] = entry.name
-        content["summary"] = self._summary(content)
+        content["summary"] = self._summary(content, scored) if scored else []
         return content
 
-    def _summary(self, content: dict[str, Any]) -> list[dict[str, str]]:
+    def _summary(self, content: dict[str, Any], scored: list[Any]) -> list[dict[str, str]]:
         """Return the main facts: target, rows, best model, gain over the baseline, columns."""
-        board = self.comparison
-        scored = [entry for entry in board.entries if len(entry.scores)]
-        if not scored:
-            return []
-        best, name = scored[0], self._metric()
+        board, best = self.comparison, scored[0]
         error = f" ± {2 * _spread(best):.3g}" if _spread(best) else ""
-        found = [("best model", best.name), (name, f"{board.sign * best.mean:.4g}{error}")]
+        found = [
+            ("best model", best.name),
+            (self._metric(), f"{board.sign * best.mean:.4g}{error}"),
+        ]
         baseline = next((entry for entry in scored if entry.name in _BASELINES), None)
         if baseline is not None and baseline is not best:
             common = sorted(set(best.folds) & set(baseline.folds))
@@ -456,22 +453,14 @@ class ComparisonReport(Page):
     def _metric(self) -> str:
         return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
 
-    def _entry_of_detail(self) -> Any:
-        predictions = None if self.detail is None else self.detail.out_of_fold
-        entries = [entry for entry in self.comparison.entries if len(entry.scores)]
-        return next((entry for entry in entries if entry.out_of_fold is predictions), None)
+    def _is_detailed(self, entry: Any) -> bool:
+        return self.detail is not None and entry.out_of_fold is self.detail.out_of_fold
 
-    def _leaderboard(self) -> dict[str, Any]:
+    def _leaderboard(self, scored: list[Any]) -> dict[str, Any]:
         board = self.comparison
-        scored = [entry for entry in board.entries if len(entry.scores)]
         ends = [board.sign * entry.mean + k * _spread(entry) for entry in scored for k in (-2, 2)]
-        margin = 0.03 * (max(ends, default=1.0) - min(ends, default=0.0))
-        axis = Axis(
-            [],
-            self._metric(),
-            low=min(ends, default=0.0) - margin,
-            high=max(ends, default=1.0) + margin,
-        )
+        margin = 0.03 * np.ptp(ends) if ends else 0.0
+        axis = Axis([end + k * margin for end in ends for k in (-1, 1)], self._metric())
         return {
             "metric": self._metric(),
             "direction": "higher" if board.sign > 0 else "lower",

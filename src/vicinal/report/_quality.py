@@ -102,24 +102,15 @@ def calibration(y: np.ndarray, proba: np.ndarray, classes: np.ndarray, positive:
         predicted, observed = proba.max(axis=1), proba.argmax(axis=1) == codes
         of = "the probability of the predicted class"
     bins = np.minimum((predicted * _N_BINS).astype(int), _N_BINS - 1)
-    points = [
-        _point(predicted[bins == k], observed[bins == k], k) for k in np.unique(bins).tolist()
-    ]
-    differences = [point["count"] * abs(point["predicted"] - point["observed"]) for point in points]
-    return {"of": of, "points": points, "error": float(sum(differences) / len(predicted))}
-
-
-def _point(predicted: np.ndarray, observed: np.ndarray, at: int) -> dict[str, Any]:
-    count, share = len(predicted), float(observed.mean())
-    low, high = wilson(share, count)
-    return {
-        "bin": at,
-        "predicted": float(predicted.mean()),
-        "observed": share,
-        "low": low,
-        "high": high,
-        "count": count,
-    }
+    points, error = [], 0.0
+    for k in np.unique(bins).tolist():
+        inside = bins == k
+        count, share = int(inside.sum()), float(observed[inside].mean())
+        low, high = wilson(share, count)
+        point = {"bin": k, "predicted": float(predicted[inside].mean()), "observed": share}
+        points.append(point | {"low": low, "high": high, "count": count})
+        error += count * abs(point["predicted"] - share)
+    return {"of": of, "points": points, "error": error / len(predicted)}
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:

@@ -176,7 +176,11 @@ def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | No
     region = np.asarray(model.apply(X))
     region = region[:, 0] if region.ndim == 2 else region  # the best of several cascades
     scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
-    wrong = None if y is None else _loss(model, X, y)
+    is_classifier = hasattr(model, "classes_")
+    wrong = None
+    if y is not None:
+        prediction = model.predict(X)
+        wrong = prediction != y if is_classifier else np.abs(prediction - y)
     table = []
     for k in range(model.n_regions_):
         inside = region == k
@@ -198,18 +202,11 @@ def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | No
                 ],
             }
         )
-    is_classifier = hasattr(model, "classes_")
     return {
         "model": type(model).__name__,
         "loss": "error" if is_classifier else "mean absolute error",
         "rows": sorted(table, key=lambda row: -row["count"]),
     }
-
-
-def _loss(model, X, y) -> np.ndarray:
-    prediction = model.predict(X)
-    is_class = hasattr(model, "classes_")
-    return (prediction != y).astype(float) if is_class else np.abs(prediction - y)
 
 
 def _target_shares(y, model) -> list[dict[str, Any]]:

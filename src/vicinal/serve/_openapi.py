@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vicinal import __version__
-from vicinal._base import _explanation
 from vicinal._base._compat import rows_of
 from vicinal._base._tables import column_names
 from vicinal.report.explorer import Page
 from vicinal.serve._inference_protocol import DATATYPES
-from vicinal.serve._served_model import ServedModel
+from vicinal.serve._served_model import ServedModel, plain_row
 
 _ERRORS = {
     400: "The request is wrong.",
@@ -21,6 +20,7 @@ _ERRORS = {
     503: "The server is busy, starts or shuts down.",
 }
 _TEXTS = {"/": "text/html", "/docs": "text/html", "/metrics": "text/plain"}
+_TYPES = {"text/html": "string", "text/plain": "string", "application/json": "object"}
 
 
 def document(
@@ -44,55 +44,59 @@ def document(
 
 def _operation(served: ServedModel, path: str, handler: Callable) -> dict[str, Any]:
     kind = _TEXTS.get(path, "application/json")
-    schema = {"type": "string" if path in _TEXTS else "object"}
     shapes = {"/predict": "Prediction", "/explain": "Explanation", "/neighbors": "Neighbors"}
-    if path in shapes:
-        schema = _ref(shapes[path])
+    schema = _ref(shapes[path]) if path in shapes else {"type": _TYPES[kind]}
     found: dict[str, Any] = {
         "summary": str(handler.__doc__).strip(),
         "operationId": path.strip("/").replace("/", "_").replace(".", "_") or "explorer",
         "responses": {"200": {"description": "Success", "content": {kind: {"schema": schema}}}},
     }
-    is_health = handler.__name__ in ("healthz", "readyz")
-    if is_health:
+    statuses = {400, 401, 500, 503}
+    if handler.__name__ in ("healthz", "readyz"):
         found["security"] = []
-    has_body = path in shapes or path.endswith("/infer")
-    expected = [400, 500, 503] if is_health else [400, 401, 500, 503]
-    for status in sorted([*expected, 413, 422] if has_body else expected):
+        statuses.remove(401)
+    if path in shapes:
+        rows: dict[str, Any] = {"schema": _ref("Query" if path == "/explain" else "Rows")}
+        if served.background is not None:
+            first = rows_of(served.background, slice(0, 1))
+            rows["example"] = {"rows": [plain_row(first, column_names(first))]}
+        body = {"application/json": rows, "text/csv": {"schema": {"type": "string"}}}
+    elif path.endswith("/infer"):
+        tensors = _list(_ref("Tensor")) | {"minItems": 1}
+        body = {"application/json": {"schema": _object({"inputs": tensors})}}
+    else:
+        body = {}
+    if body:
+        found["requestBody"] = {"required": True, "content": body}
+        statuses |= {413, 422}
+    for status in sorted(statuses):
         error = {"application/json": {"schema": _ref("Error")}}
         found["responses"][str(status)] = {"description": _ERRORS[status], "content": error}
-    if path in shapes:
-        rows = {"schema": _ref("Query" if path == "/explain" else "Rows")}
-        example = _example(served)
-        body = {"application/json": rows | ({"example": example} if example else {})}
-        body["text/csv"] = {"schema": {"type": "string"}}
-        found["requestBody"] = {"required": True, "content": body}
-    elif has_body:
-        tensors = _list(_ref("Tensor")) | {"minItems": 1}
-        content = {"application/json": {"schema": _object({"inputs": tensors})}}
-        found["requestBody"] = {"required": True, "content": content}
     if path == "/predict":
-        number = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-        found["parameters"] = [
-            _parameter("coverage", "Adds intervals or label sets with this coverage.", number),
-            _parameter("typicality", "Adds the typicality of each row.", {"type": "boolean"}),
-            *_decisions(served, number),
-        ]
+        found["parameters"] = _parameters(served)
     return found
 
 
-def _decisions(served: ServedModel, number: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the options that only some models have."""
+def _parameters(served: ServedModel) -> list[dict[str, Any]]:
+    """Return the options of predictions; some only if the model has them."""
+    share = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    flag = {"type": "boolean"}
     known = {
+        "coverage": ("Adds intervals or label sets with this coverage.", share),
+        "typicality": ("Adds the typicality of each row.", flag),
         "by": ("Columns; the coverage holds in each group.", _list({"enum": served.columns})),
-        "by_class": ("The coverage holds in each class.", {"type": "boolean"}),
-        "abstain": ("Predicts null where the error rate would be larger.", number),
+        "by_class": ("The coverage holds in each class.", flag),
+        "abstain": ("Predicts null where the error rate would be larger.", share),
         "cost_matrix": (
             "Predicts labels of least cost; JSON, true labels by predicted ones.",
             {"type": "string"},
         ),
     }
-    return [_parameter(name, *known[name]) for name in known if name in served.options]
+    return [
+        {"name": name, "in": "query", "description": description, "schema": schema}
+        for name, (description, schema) in known.items()
+        if name in ("coverage", "typicality", *served.options)
+    ]
 
 
 def _schemas(served: ServedModel) -> dict[str, Any]:
@@ -160,18 +164,6 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
 
 def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": description, "schema": schema}
-
-
-def _example(served: ServedModel) -> dict[str, Any] | None:
-    if served.background is None:
-        return None
-    first = rows_of(served.background, slice(0, 1))
-    cells = map(_explanation.plain, _explanation.values_of(first))
-    return {"rows": [dict(zip(column_names(first), cells, strict=True))]}
 
 
 class DocsPage(Page):

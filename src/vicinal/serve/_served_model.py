@@ -324,19 +324,17 @@ class ServedModel:
             distances, rows = self._background_rows.neighbors(self._numbers(table[:1]), k)
             near = rows_of(self.background, rows[0])
             result = self.predictions(near)
-        found = []
-        for at, (row, distance) in enumerate(zip(rows[0], distances[0], strict=True)):
-            cells = map(_explanation.plain, _explanation.values_of(near[at : at + 1]))
-            found.append(
-                {
-                    "row": int(row),
-                    "distance": float(distance),
-                    "truth": None if self.y is None else plain(self.y[row]),
-                    "prediction": result["predictions"][at],
-                    "probabilities": result.get("probabilities", [None] * k)[at],
-                    "values": dict(zip(self.columns, cells, strict=True)),
-                }
-            )
+        found = [
+            {
+                "row": int(row),
+                "distance": float(distances[0, at]),
+                "truth": None if self.y is None else plain(self.y[row]),
+                "prediction": result["predictions"][at],
+                "probabilities": result.get("probabilities", [None] * k)[at],
+                "values": plain_row(near[at : at + 1], self.columns),
+            }
+            for at, row in enumerate(rows[0])
+        ]
         return {"neighbors": found}
 
     @cached_property
@@ -421,6 +419,11 @@ class ServedModel:
             "has_intervals": self.has_limits,
             "has_typicality": self.has_typicality,
         }
+
+
+def plain_row(row: Any, names: list[str]) -> dict[str, Any]:
+    """Return the cells of a table of one row by name, in types of JSON."""
+    return _explanation.plain(dict(zip(names, _explanation.values_of(row), strict=True)))
 
 
 def plain(values: Any) -> Any:
