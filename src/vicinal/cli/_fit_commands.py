@@ -3,32 +3,14 @@
 A command imports what it needs when it runs.
 """
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from vicinal.cli import _options as shared
 from vicinal.cli._options import Texts, app
 from vicinal.cli._show import InputError, as_text, log, quoted
-
-
-class EmbeddedData(StrEnum):
-    """Real tables that need no download."""
-
-    breast_cancer = "breast_cancer"
-    wine = "wine"
-    digits = "digits"
-    diabetes = "diabetes"
-
-
-class Preset(StrEnum):
-    """How much time a gain in accuracy may cost."""
-
-    fast = "fast"
-    default = "default"
-    best = "best"
 
 
 @app.command("compare")
@@ -38,8 +20,9 @@ def compare_models(
     ] = None,
     target: Annotated[str | None, Option("--target", "-t", help="The column to predict.")] = None,
     data: Annotated[
-        EmbeddedData, Option(help="The embedded set that is used without a table.")
-    ] = EmbeddedData.breast_cancer,
+        Literal["breast_cancer", "wine", "digits", "diabetes"],
+        Option(help="The embedded set that is used without a table."),
+    ] = "breast_cancer",
     models: Annotated[
         str | None,
         Option(
@@ -57,7 +40,7 @@ def compare_models(
     save: Annotated[
         Path | None, Option(help="Where the best model, fitted on all rows, goes.")
     ] = None,
-    task: shared.TaskOption = None,
+    task: shared.Task = None,
     drop: shared.Drop = None,
     category: shared.Category = None,
     group: shared.Group = None,
@@ -106,7 +89,7 @@ def compare_models(
         from vicinal.inspection.candidates import candidate_models
 
         checked = load_table(
-            tables or data.value,
+            tables or data,
             target,
             delimiter,
             min_rows=2 * n_folds,
@@ -166,7 +149,7 @@ def check_table(
     ] = None,
     against: Annotated[Path | None, Option(help="New rows to compare with the table.")] = None,
     out: shared.Page = Path("check.html"),
-    task: shared.TaskOption = None,
+    task: shared.Task = None,
     drop: shared.Drop = None,
     seed: shared.Seed = 0,
     delimiter: shared.Delimiter = None,
@@ -192,9 +175,10 @@ def check_table(
     frame = read_tables(tables, delimiter)
     new = None if against is None else read_table(against, delimiter)
     frame = frame.drop(_check_table.columns_in(frame, drop))
-    y, notes, kind = None, [], None if task is None else task.value
+    y, notes = None, []
+    kind: str | None = task
     if target is not None:
-        checked = _check_table.check_table(frame, target, task=kind, every_column=True)
+        checked = _check_table.check_table(frame, target, task=task, every_column=True)
         frame, y, kind = checked.X, checked.y, checked.task
         notes = [note for note in checked.notes if "left out" in note and "rows" in note]
     if new is not None:
@@ -231,7 +215,8 @@ def fit_model(
         Texts, Option("--set", help="key=value of the model; may be repeated.")
     ] = None,
     preset: Annotated[
-        Preset | None, Option(help="What `auto` tries: less in less time, or more.")
+        Literal["fast", "default", "best"] | None,
+        Option(help="What `auto` tries: less in less time, or more."),
     ] = None,
     seed: shared.Seed = 0,
     budget: Annotated[
@@ -239,7 +224,7 @@ def fit_model(
     ] = "60s",
     cv: shared.CV = None,
     metric: shared.Metric = None,
-    task: shared.TaskOption = None,
+    task: shared.Task = None,
     drop: shared.Drop = None,
     category: shared.Category = None,
     group: shared.Group = None,

@@ -1,9 +1,8 @@
 """The application, and the options that several commands share."""
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option, Typer
 
@@ -14,13 +13,6 @@ app = Typer(
     rich_markup_mode=None,  # errors of one plain line instead of boxes
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class Task(StrEnum):
-    """What the target is."""
-
-    classification = "classification"
-    regression = "regression"
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -58,7 +50,10 @@ Model = Annotated[
 Delimiter = Annotated[
     str | None, Option(help="What separates the columns of a text table; found by default.")
 ]
-TaskOption = Annotated[Task | None, Option(help="What the target is; guessed by default.")]
+Task = Annotated[
+    Literal["classification", "regression"] | None,
+    Option(help="What the target is; guessed by default."),
+]
 Drop = Annotated[Texts, Option(help="Columns to leave out, a,b,c; may be repeated.")]
 Category = Annotated[
     Texts, Option(help="Categorical columns, whatever their type; may be repeated.")

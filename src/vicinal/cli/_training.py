@@ -263,7 +263,7 @@ def estimate_score(
     board = leaderboard(
         checked,
         {name: estimator},
-        metric=metric or resolve_metric(None, checked, hint=""),
+        metric=metric or resolve_metric(None, checked),
         seconds=seconds,
         cv=cv if cv == "time" else n_folds,
         random_state=seed,
@@ -313,19 +313,12 @@ def parse_cv(text: str | None, time_column: str | None) -> Any:
 
 
 def resolve_metric(
-    name: str | None,
-    checked: CheckedTable,
-    positive: Any = None,
-    n_folds: int = 5,
-    hint: str = " (--metric accuracy)",
+    name: str | None, checked: CheckedTable, positive: Any = None, n_folds: int = FOLDS
 ) -> str | None:
-    """Return the name of a scikit-learn scorer; a few short names are understood.
-
-    ``hint`` is how the command lets one choose another, where it does.
-    """
+    """Return the name of a scikit-learn scorer; a few short names are understood."""
     several = checked.task == "classification" and len(np.unique(checked.y)) > 2
     if name is None:
-        return _metric_for_rare(checked, several, n_folds, hint)
+        return _metric_for_rare(checked, several, n_folds)
     short = {
         "auc": "roc_auc_ovr" if several else "roc_auc",
         "logloss": "neg_log_loss",
@@ -356,7 +349,7 @@ def refuse_single(checked: CheckedTable) -> None:
         )
 
 
-def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int, hint: str) -> str | None:
+def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int) -> str | None:
     """Return a score that depends on rare classes, with a note; ``None`` if no class is rare."""
     if checked.task == "regression":
         return None
@@ -371,7 +364,7 @@ def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int, hint: s
     metric = "balanced_accuracy" if several else "roc_auc"
     log(
         f"  note: {str(classes[rarest])!r} is {100 * share:.2g} % of the rows: the score is "
-        f"{metric.replace('_', ' ')}, not accuracy{hint}; `vicinal check` shows more"
+        f"{metric.replace('_', ' ')}, not accuracy (--metric accuracy); `vicinal check` shows more"
     )
     return metric
 

@@ -196,12 +196,9 @@ class _Server:
         """Predict and explain rows after the start; the server is ready then."""
         self.is_warm = False
 
-        def warm() -> None:
-            self.served.warm_up()
-            self.on_warm()
-
         async def warm_up() -> None:
-            await self.predictions.run(warm, asyncio.Event().wait)
+            await self.predictions.run(self.served.warm_up, asyncio.Event().wait)
+            self.on_warm()
             self.is_warm = True
 
         task = asyncio.create_task(warm_up())

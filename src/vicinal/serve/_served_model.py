@@ -388,19 +388,16 @@ class ServedModel:
             rows = self.frame({name: [None if self.encoder else 0.0] for name in self.columns})
         rows = rows_of(rows, np.arange(_WARM_ROWS) % num_samples(rows))
         one, two = (rows_of(rows, slice(0, n)) for n in (1, 2))
-
-        def explain_one() -> None:
-            found = explain(self.decided, one, background=two, fixed=self.columns)
-            ExplanationReport(found).article()
-
-        for work in (
-            lambda: self.predictions(rows),
-            lambda: self.predictions(one),
-            lambda: self.neighbors(one),
-            explain_one,
+        for work, part in (
+            (self.predictions, rows),
+            (self.predictions, one),
+            (self.neighbors, one),
         ):
             with suppress(Exception), unreported():
-                work()
+                work(part)
+        with suppress(Exception), unreported():
+            found = explain(self.decided, one, background=two, fixed=self.columns)
+            ExplanationReport(found).article()
 
     def metadata(self) -> dict[str, Any]:
         """Return a description of the model."""
