@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from joblib import cpu_count
 
+from vicinal import __version__
 from vicinal._base import import_optional
 from vicinal._base._compat import num_samples
 from vicinal.report.explorer import ExplorerColumn, ExplorerPage, Page
@@ -106,8 +107,7 @@ def create_app(
     >>> client.post("/predict", json={"rows": X[[0, 140]].tolist()}).json()["predictions"]
     [0, 2]
     """
-    applications = import_optional("starlette.applications", needed_by="create_app", extra="serve")
-    routing = import_optional("starlette.routing", needed_by="create_app", extra="serve")
+    applications, routing, middleware = map(_starlette, ("applications", "routing", "middleware"))
     if token is not None and not re.fullmatch("[!-~]+", token):
         raise ValueError(
             "token must consist of printable ASCII characters without spaces, because clients "
@@ -145,7 +145,6 @@ def create_app(
     ]
     server.metrics = Metrics([path for path, _, _ in plan], *(counters or ()))
     server.document = document(served, plan, has_token=token is not None)
-    middleware = import_optional("starlette.middleware", needed_by="create_app", extra="serve")
     app = applications.Starlette(
         routes=routes,
         middleware=[middleware.Middleware(Observer, metrics=server.metrics)],
@@ -154,6 +153,10 @@ def create_app(
     )
     app.state.server = server
     return app
+
+
+def _starlette(module: str) -> Any:
+    return import_optional(f"starlette.{module}", needed_by="create_app", extra="serve")
 
 
 class _Server:
@@ -180,9 +183,7 @@ class _Server:
         self.on_warm: Callable[[], Any] = lambda: None
         self._running: set[asyncio.Timeout] = set()
         self._n_bytes = 0
-        self._responses = import_optional(
-            "starlette.responses", needed_by="create_app", extra="serve"
-        )
+        self._responses = _starlette("responses")
 
     def stop(self, seconds: float) -> None:
         """Refuse new requests, and end running ones after some seconds."""
@@ -372,11 +373,8 @@ class _Server:
 
     async def v2_server(self, request: Any) -> Any:
         """Return the name, version and extensions of the server."""
-        from vicinal import __version__
-
-        return self._json(
-            {"name": "vicinal", "version": __version__, "extensions": ["binary_tensor_data"]}
-        )
+        extensions = ["binary_tensor_data"]
+        return self._json({"name": "vicinal", "version": __version__, "extensions": extensions})
 
     async def v2_model(self, request: Any) -> Any:
         """Return inputs and outputs as the protocol names them."""
