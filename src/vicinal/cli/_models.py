@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Callable
-from inspect import signature
 from typing import Any
 
 import vicinal
@@ -78,10 +77,7 @@ def _estimators(task: str, seed: int) -> dict[str, Any]:
     fits = is_classifier if task == "classification" else is_regressor
     found = {}
     for name in _predictors():
-        cls = getattr(vicinal, name)
-        if any(part.default is part.empty for part in signature(cls).parameters.values()):
-            continue
-        model = cls()
+        model = getattr(vicinal, name)()
         if fits(model):
             seeded = "random_state" in model.get_params()
             found[name] = model.set_params(random_state=seed) if seeded else model

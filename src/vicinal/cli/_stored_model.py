@@ -157,11 +157,9 @@ class StoredModel:
 
     def background(self, rows: pl.DataFrame, row: int) -> Any:
         """Return rows to compare one with: those that the model stores, else of the table."""
-        found = None
-        if hasattr(self.fitted, "background"):
-            found = self.fitted.background(rows[row])
+        found = self.fitted.background(rows[row]) if hasattr(self.fitted, "background") else None
         if found is None:
-            found = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
+            return rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
         return found
 
     def wanted(self, text: str) -> Any:

@@ -157,17 +157,17 @@ class ServedModel:
         self.limits.check(n_rows, n_rows * len(columns))
         for name, values in columns.items():
             check_stopped()
-            if any(isinstance(value, Mapping | list | tuple) for value in values):
-                raise RequestError(
-                    400,
-                    f"the column {name!r} holds lists or objects; use numbers, strings or null.",
-                )
-        if not self.has_names:
-            return np.column_stack([_numbers(name, values) for name, values in columns.items()])
-        for name, values in columns.items():
             for i, value in enumerate(values):
+                if isinstance(value, dict | list):
+                    raise RequestError(
+                        400,
+                        f"the column {name!r} holds lists or objects; use numbers, strings or "
+                        "null.",
+                    )
                 if isinstance(value, float) and math.isinf(value):
                     raise _no_number(name, i, value)
+        if not self.has_names:
+            return np.column_stack([_numbers(name, values) for name, values in columns.items()])
         pandas = import_optional("pandas", needed_by="serving a model of tables", extra="serve")
         table = pandas.DataFrame(dict(columns))
         self._check_numbers(columns, table)
