@@ -170,6 +170,7 @@ class Workers:
         self._free = threading.Semaphore(n_threads + n_waiting)
         self._waiting: queue.SimpleQueue = queue.SimpleQueue()
         self._n_missing = n_threads  # threads that do not run
+        self._n_idle = 0  # threads that run, less the requests that are queued or processed
         self._lock = threading.Lock()
 
     async def run(self, function: Callable[[], Any], gone: Callable[[], Coroutine]) -> Any:
@@ -184,8 +185,9 @@ class Workers:
         stop = threading.Event()
         self._waiting.put((future, stop, function))
         with self._lock:
-            is_needed = self._n_missing > 0
+            is_needed = self._n_idle <= 0 < self._n_missing
             self._n_missing -= is_needed
+            self._n_idle += is_needed - 1
         if is_needed:
             # A daemon, so that a long call of a model does not delay the exit.
             threading.Thread(target=self._work, daemon=True).start()
@@ -212,9 +214,11 @@ class Workers:
                 future, stop, function = self._waiting.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 with self._lock:
-                    if self._waiting.empty():
-                        self._n_missing += 1
-                        return
+                    is_idle = self._n_idle > 0
+                    self._n_idle -= is_idle
+                    self._n_missing += is_idle
+                if is_idle:
+                    return
                 continue
             if future.set_running_or_notify_cancel():
                 try:
@@ -226,3 +230,5 @@ class Workers:
                     future.set_result(result)
                     del result
             del future, function
+            with self._lock:
+                self._n_idle += 1
