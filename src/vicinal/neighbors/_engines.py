@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
 
 from vicinal._base import import_optional, n_threads, namespace, row_blocks, thread_map
@@ -20,14 +21,11 @@ from vicinal._kernels.neighbors._nearest import (
     Pairs,
     ProductRows,
     csr_distances,
-    few_nearest,
-    few_within,
     listed_distances,
     nearest_on_device,
     nearest_rows,
     rows_within,
     sort_rows,
-    squared_distances,
     within_on_device,
 )
 
@@ -106,22 +104,28 @@ class SmallEngine:
         return X.shape[0] <= cls.MAX_ROWS and X.size <= cls.MAX_NUMBERS
 
     def nearest(self, Q, k, left_out):
-        parts = [few_nearest(squares, k) for _, squares in self._squares(Q, left_out)]
+        parts = []
+        for _, squares in self._squares(Q, left_out):
+            order = np.argsort(squares, axis=1, kind="stable")[:, :k]
+            parts.append((np.take_along_axis(squares, order, axis=1), order))
         distances, indices = (np.concatenate(column) for column in zip(*parts, strict=True))
         return np.sqrt(distances).astype(self.X.dtype, copy=False), indices
 
     def within(self, Q, radii, left_out):
         parts = []
         for part, squares in self._squares(Q, left_out):
-            queries, rows, distances = few_within(squares, radii[part])
-            parts.append(_by_distance(queries + part.start, rows, distances))
+            distances = np.sqrt(squares)
+            inside = (distances <= radii[part, None]) & (squares < np.inf)
+            queries, rows = np.nonzero(inside)
+            parts.append(_by_distance(queries + part.start, rows, distances[inside]))
         return _joined(parts, self.X.dtype)
 
     def _squares(self, Q, left_out):
-        """Yield (block of queries, their squared distances to all rows)."""
+        """Yield (block of queries, their squared distances to all rows, infinite if left out)."""
         for part in row_blocks(Q.shape[0], 40 * self.X.shape[0]):
-            codes = left_out.row_codes, left_out.query_codes[part]
-            yield part, squared_distances(Q[part], self.X, *codes)
+            squares = cdist(Q[part], self.X, "sqeuclidean")
+            squares[left_out.query_codes[part, None] == left_out.row_codes] = np.inf
+            yield part, squares
 
 
 class _FetchingEngine:

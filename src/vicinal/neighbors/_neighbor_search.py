@@ -12,6 +12,7 @@ from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDT
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
+    as_numpy,
     atomic_fit,
     check_is_table,
     check_magnitude,
@@ -240,9 +241,17 @@ class NeighborSearch(BaseEstimator):
             Training rows; those at the same distance by number.
         """
         check_is_fitted(self)
-        k = self._check_n_neighbors(n_neighbors)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(f"n_neighbors={k!r} must be an integer of at least 1.")
         Q, left_out = self._queries(X, exclude, groups)
-        self._check_enough(k, left_out.most)
+        n_found = self.n_samples_fit_ - left_out.most
+        if k > n_found:
+            without = f" without the {left_out.most} left out" if left_out.most else ""
+            raise ValueError(
+                f"n_neighbors={k} exceeds the {n_found} training rows{without}; lower n_neighbors "
+                "or fit on more rows."
+            )
         distances, indices = self._engine.nearest(Q, int(k), left_out)
         return (distances, indices) if return_distance else indices
 
@@ -391,8 +400,6 @@ class NeighborSearch(BaseEstimator):
         else:
             Q = self._validate(X, reset=False)
             check_magnitude("X", Q)
-        if exclude is None and groups is None and is_array_api(Q):
-            return Q, self._leave_none_out(Q)
         if exclude is None:
             exclude = np.full(Q.shape[0], -1)
         exclude = np.asarray(exclude)
@@ -407,12 +414,6 @@ class NeighborSearch(BaseEstimator):
                 f"training rows are 0 to {n_rows - 1} (-1 for none)."
             )
         return Q, self._leave_out(exclude, groups, Q)
-
-    def _leave_none_out(self, Q):
-        """Return codes that exclude no row, on the device of the queries."""
-        xp, device = namespace(Q), compat.device(Q)
-        row_codes = xp.arange(self.n_samples_fit_, device=device)
-        return ExcludedRows(row_codes, xp.full(Q.shape[0], -1, dtype=xp.int64, device=device), 0)
 
     def _leave_out(self, exclude, groups, Q):
         some = exclude >= 0
@@ -436,31 +437,14 @@ class NeighborSearch(BaseEstimator):
             query_codes = xp.asarray(query_codes, device=device)
         return ExcludedRows(row_codes, query_codes, most)
 
-    def _check_n_neighbors(self, n_neighbors):
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not isinstance(k, Integral) or k < 1:
-            raise ValueError(f"n_neighbors={k!r} must be an integer of at least 1.")
-        return k
-
-    def _check_enough(self, k, most):
-        if k > self.n_samples_fit_ - most:
-            without = f" without the {most} left out" if most else ""
-            raise ValueError(
-                f"n_neighbors={k} exceeds the {self.n_samples_fit_ - most} training rows{without}; "
-                "lower n_neighbors or fit on more rows."
-            )
-
     def _check_radii(self, radius, Q):
-        xp = namespace(Q) if is_array_api(Q) else np
-        radii = radius if is_array_api(radius) else np.asarray(radius, dtype=np.float64)
-        if radii.ndim not in (0, 1) or (radii.ndim == 1 and radii.shape[0] != Q.shape[0]):
+        radii = np.asarray(as_numpy(radius), dtype=np.float64)
+        if radii.shape not in ((), (Q.shape[0],)):
             raise ValueError(
                 f"radius must be a number or one for each of the {Q.shape[0]} queries, got shape "
-                f"{tuple(radii.shape)}."
+                f"{radii.shape}."
             )
-        if not bool((radii >= 0).all() if xp is np else xp.all(xp.asarray(radii >= 0))):
+        if not (radii >= 0).all():
             raise ValueError(f"radius={radius!r} must not be negative or NaN.")
-        if xp is np:
-            return np.array(np.broadcast_to(radii, Q.shape[:1]))
-        radii = xp.asarray(radii, device=compat.device(Q), dtype=xp.float64)
-        return radii + xp.zeros(Q.shape[0], device=compat.device(Q), dtype=xp.float64)
+        radii = np.array(np.broadcast_to(radii, Q.shape[0]))
+        return namespace(Q).asarray(radii, device=compat.device(Q)) if is_array_api(Q) else radii

@@ -1,6 +1,4 @@
-r"""Exact Euclidean neighbours: compiled, in NumPy for few rows, and on devices.
-
-Exact Euclidean neighbours by blocked brute force: matrix products find, differences decide.
+r"""Exact Euclidean neighbours by blocked brute force: matrix products find, differences decide.
 
 For a query :math:`q` and a row :math:`x`, both centred and scaled by a power of two, one entry of a
 matrix product in low precision gives a *lower bound* of the squared distance,
@@ -16,22 +14,16 @@ rounding of the distance by differences, in float64.
 
 A row is skipped only if its lower bound exceeds the k-th smallest distance found so far; the others
 are measured by differences. So neither the precision of the product nor the size of the blocks can
-change which rows are found, in which order, or their distances. With many neighbours, the
-k-th smallest product p of the first rows gives a first bound: with :math:`|x|^2 \le 2|q|^2 +
-2|q - x|^2` the errors above also give :math:`(1 - 6\gamma)\,|q - x|^2 \le p + (1 + 7\gamma)
-|q|^2 + \tau`, a distance that at least k rows do not exceed, before any is measured.
+change which rows are found, in which order, or their distances.
+
+For arrays of other libraries the same lower bound is used where the data are: the distances of the
+rows of smallest bound are computed by differences in float64. The result is final if the next bound
+exceeds the k-th distance; other queries are searched again with more candidates.
 
 References
 ----------
 .. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., SIAM, 2002,
    :doi:`10.1137/1.9780898718027`.
-
-Exact Euclidean neighbours for any array-API library, on the device where the data are.
-
-The counterpart of `vicinal._kernels.neighbors._nearest`, with the same lower bound (its docstring
-has the proof): the distances of the rows of smallest bound are computed by differences in float64.
-The result is final if the next bound exceeds the k-th distance; other queries are searched again
-with more candidates.
 """
 
 import math
@@ -39,7 +31,6 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from vicinal._base import free_memory, is_torch, namespace, row_blocks, take_rows
 from vicinal._kernels._jit import fast_jit, jit
@@ -50,12 +41,8 @@ ROW_BLOCK = 4096
 # Products tested against one bound, and how many of them one comparison dismisses.
 _SEGMENT = 1024
 _STRETCH = 16
-# From this number of neighbours the products of the first rows give a first bound.
-_MANY = 64
 # Squared scaled norm of a query beyond which its products may overflow.
 _FAR = 1e30
-# Factor on the rows beyond which their squared distances may underflow.
-_FINE = 1e120
 
 
 class ProductRows:
@@ -260,46 +247,6 @@ def _product_bound(reach, scale, norm, gamma):
     return bound + abs(bound) * gamma
 
 
-@jit
-def _distance_bound(product, scale, norm, gamma):
-    """Return the squared distance, rounded up, that a row of this product does not exceed."""
-    if not (norm < _FAR and gamma < 0.01 and scale < _FINE):
-        return np.inf
-    bound = (product + norm * (1 + 10 * gamma) + 1e-30) / (1 - 7 * gamma)
-    return max(bound, 0.0) / scale / scale
-
-
-@fast_jit
-def _kth_product(products, k, norm, row_codes, code):
-    """Return a number not below the k-th smallest product of rows of other codes, mostly close.
-
-    It is infinite if none is found. Bisection, from the least product possible and the mean, needs
-    only passes that vectorise.
-    """
-    number = products.dtype.type
-    zero, one, half = number(0), number(1), number(0.5)
-    total = zero
-    for j in range(products.shape[0]):
-        k += row_codes[j] == code
-        total += products[j]
-    low, found = number(-norm), number(np.inf)
-    width = total / number(products.shape[0]) - low
-    middle = low + width
-    for _ in range(14):
-        inside = zero
-        for j in range(products.shape[0]):
-            inside += one if products[j] <= middle else zero
-        if inside >= k:
-            found = middle
-            if inside <= k + k // 8:
-                break
-        else:
-            low = middle
-        width += width
-        middle = half * (low + found) if found < np.inf else low + width
-    return found
-
-
 class Pairs(NamedTuple):
     """Queries and rows to be paired; ``left``, ``norms`` and ``rows``, ``scale`` as `ProductRows`.
 
@@ -345,9 +292,6 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
                 query = Q[start + i]
                 code = query_codes[start + i]
                 norm = norms[start + i]
-                if first == 0 and n_neighbors >= _MANY:
-                    kth = _kth_product(products[i], n_neighbors, norm, row_codes[:last], code)
-                    reach[i] = _distance_bound(kth, scale, norm, gamma)
                 bound = _product_bound(reach[i], scale, norm, gamma)
                 count = counts[i]
                 for offset in range(0, last - first, _SEGMENT):
@@ -494,7 +438,7 @@ def nearest_on_device(
     xp = namespace(Q)
     n_rows = fitted.X.shape[0]
     width = min(n_rows, k + n_spare + 8)
-    cost = 3 * n_rows * _itemsize(Q) + 40 * width * (Q.shape[1] + 4)
+    cost = 3 * n_rows * xp.finfo(Q.dtype).bits // 8 + 40 * width * (Q.shape[1] + 4)
     done_queries, distances, indices = [], [], []
     for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
         bounds, norms, unit = fitted.lower_bounds(Q[block, :])
@@ -528,7 +472,7 @@ def within_on_device(
     """
     xp = namespace(Q)
     parts = []
-    cost = 6 * fitted.X.shape[0] * _itemsize(Q)
+    cost = 6 * fitted.X.shape[0] * xp.finfo(Q.dtype).bits // 8
     for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
         bounds, norms, unit = fitted.lower_bounds(Q[block, :])
         bounds += norms[:, None]
@@ -556,7 +500,7 @@ def _smallest(bounds, width):
         values, columns = bounds.topk(width, dim=1, largest=False, sorted=False)
         return columns, xp.max(values, axis=1)
     columns = xp.argsort(bounds, axis=1)[:, :width]
-    return columns, _along(bounds, columns[:, -1:])[:, 0]
+    return columns, xp.take_along_axis(bounds, columns[:, -1:], axis=1)[:, 0]
 
 
 def _ordered(X, Q, candidates, row_codes, query_codes, k):
@@ -572,7 +516,7 @@ def _ordered(X, Q, candidates, row_codes, query_codes, k):
     left_out = xp.reshape(xp.take(row_codes, flat), (n_queries, width)) == query_codes[:, None]
     squares = xp.where(left_out, xp.asarray(xp.inf, dtype=xp.float64), squares)
     order = xp.argsort(squares, axis=1, stable=True)[:, :k]
-    return _along(squares, order), _along(rows, order)
+    return (xp.take_along_axis(part, order, axis=1) for part in (squares, rows))
 
 
 def _pair_squares(X, Q, queries, rows):
@@ -584,18 +528,6 @@ def _pair_squares(X, Q, queries, rows):
     return xp.sum(difference, axis=1)
 
 
-def _along(values, columns):
-    """Take ``values[i, columns[i, c]]``."""
-    xp = namespace(values)
-    starts = xp.arange(values.shape[0], device=compat.device(values))[:, None] * values.shape[1]
-    flat = xp.take(xp.reshape(values, (-1,)), xp.reshape(columns + starts, (-1,)))
-    return xp.reshape(flat, columns.shape)
-
-
-def _itemsize(X) -> int:
-    return 4 if X.dtype == namespace(X).float32 else 8
-
-
 def _product_eps(X) -> float:
     """Return the machine epsilon of a product; torch may multiply float32 with fewer bits."""
     xp = namespace(X)
@@ -604,24 +536,3 @@ def _product_eps(X) -> float:
             xp.get_float32_matmul_precision()
         ]
     return float(xp.finfo(X.dtype).eps)
-
-
-def squared_distances(Q, X, row_codes, query_codes) -> np.ndarray:
-    """Return squared distances of all pairs, infinite where the codes are equal."""
-    squares = cdist(Q, X, "sqeuclidean")
-    squares[query_codes[:, None] == row_codes] = np.inf
-    return squares
-
-
-def few_nearest(squares: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return squared distances and row numbers of the ``k`` nearest, ties by row number."""
-    order = np.argsort(squares, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(squares, order, axis=1), order
-
-
-def few_within(squares: np.ndarray, radii) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return queries, rows and distances of all pairs within the radius of their query."""
-    distances = np.sqrt(squares)
-    inside = (distances <= radii[:, None]) & (squares < np.inf)
-    queries, rows = np.nonzero(inside)
-    return queries, rows, distances[inside]
