@@ -41,20 +41,19 @@ def namespace(*arrays: Any) -> Any:
     return compat.array_namespace(*(a for a in arrays if a is not None))
 
 
-def check_same_library(reference: Any, X: Any, *, fitted_on: str = "fit") -> None:
+def check_same_library(reference: Any, X: Any) -> None:
     """Raise unless ``X`` has the array library and the device of ``reference``.
 
     Data are not moved between devices silently, because the copy may be expensive.
     """
     if namespace(reference) is not namespace(X):
         raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__name__}, but {fitted_on} was called with a "
-            f"{type(reference).__module__}.{type(reference).__name__}; convert X to the library "
-            f"of {fitted_on}, or call {fitted_on} again."
+            f"X is a {_type(X)}, but fit was called with a {_type(reference)}; convert X to the "
+            "library of fit, or call fit again."
         )
     if compat.device(reference) != compat.device(X):
         raise ValueError(
-            f"X is on device {compat.device(X)}, but {fitted_on} was called with data on "
+            f"X is on device {compat.device(X)}, but fit was called with data on "
             f"{compat.device(reference)}; move X there, e.g. with "
             f"X.to({str(compat.device(reference))!r})."
         )
@@ -69,14 +68,17 @@ def check_same_device(X: Any, other: Any, name: str) -> None:
         return
     if namespace(X) is not namespace(other):
         raise TypeError(
-            f"{name} is a {type(other).__module__}.{type(other).__name__}, but X is a "
-            f"{type(X).__module__}.{type(X).__name__}; give both in one array library."
+            f"{name} is a {_type(other)}, but X is a {_type(X)}; give both in one array library."
         )
     if compat.device(X) != compat.device(other):
         raise ValueError(
             f"{name} is on device {compat.device(other)}, but X is on {compat.device(X)}; move "
             f"{name} there, e.g. {name}.to({str(compat.device(X))!r})."
         )
+
+
+def _type(x: Any) -> str:
+    return f"{type(x).__module__}.{type(x).__name__}"
 
 
 def on_device_of(values: Any, X: Any) -> Any:
@@ -260,20 +262,9 @@ def captured(function: Callable[[], Any], state: Sequence[Any]) -> Callable[[], 
     for array, old in zip(state, before, strict=True):
         array.copy_(old)
 
-    return Recording(function, graph, result)
+    def replay(recorded: Callable = function) -> Any:
+        # A graph stores addresses only: the reference to the function keeps its arrays.
+        graph.replay()
+        return result
 
-
-class Recording:
-    """A function recorded as a CUDA graph.
-
-    It keeps a reference to the function, because a graph stores addresses only: arrays that
-    nothing else refers to would be freed.
-    """
-
-    def __init__(self, function: Callable[[], Any], graph: Any, result: Any) -> None:
-        self.function, self.graph, self.result = function, graph, result
-
-    def __call__(self) -> Any:
-        """Repeat what was recorded."""
-        self.graph.replay()
-        return self.result
+    return replay

@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """Private names of scikit-learn, all imported here, and optional packages."""
 
 from importlib import import_module
@@ -31,34 +32,6 @@ def import_optional(name: str, *, needed_by: str, extra: str) -> ModuleType:
             f"{needed_by} needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'vicinal[{extra}]'"
         ) from error
-
-
-__all__ = [
-    "HasMethods",
-    "Interval",
-    "NamedParts",
-    "Options",
-    "StrOptions",
-    "bootstrap_weights",
-    "check_feature_names_in",
-    "check_monotonic_cst",
-    "check_sample_weight",
-    "check_y",
-    "fit_context",
-    "grow_tree",
-    "import_optional",
-    "neighbor_targets",
-    "num_samples",
-    "openmp_threads",
-    "rows_of",
-    "scorer_parts",
-    "svc_gamma",
-    "svc_has_probability",
-    "target_encoder",
-    "threadpool_controller",
-    "tuned_label",
-    "validate_params",
-]
 
 
 class HasMethods(_HasMethods):

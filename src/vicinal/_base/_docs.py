@@ -49,6 +49,10 @@ _ATTRIBUTES = {
     "    Their names, when X has string names.",
 }
 
+_ORDER = (
+    "", "Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also", "Notes",
+    "References", "Examples",
+)  # fmt: skip
 _TITLE = re.compile(r"^(\S.*)\n-{3,}$\n?", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}\w+)(?=$| *[:,]).*(?:\n+(?: +.*))*", re.MULTILINE)
 
@@ -91,17 +95,16 @@ def _complete_class(cls: type, is_classifier: bool) -> str:
     if issubclass(cls, BaseEstimator):
         known = [_entries(base, "Parameters") for base in own] + [_ARGUMENTS]
         names = list(inspect.signature(cls).parameters)
-        _write(sections, "Parameters", "", _pick(names, known))
+        _write(sections, "Parameters", _pick(names, known))
     known = [_entries(base, "Attributes") for base in own]
     first = ["classes_"] if is_classifier else []
     last = ["n_features_in_", "feature_names_in_"] if hasattr(cls, "fit") else []
     middle = [name for entries in known for name in entries if name not in (*first, *last)]
     names = [*first, *middle, *last]
-    _write(sections, "Attributes", "Parameters", _pick(names, [*known, _ATTRIBUTES]))
+    _write(sections, "Attributes", _pick(names, [*known, _ATTRIBUTES]))
     for title in ("Notes", "References"):
-        after = "Notes" if "Notes" in sections else "See Also"
         known_texts = (_sections(vars(base).get("__doc__")).get(title) for base in own)
-        _write(sections, title, after, [text for text in known_texts if text][:1])
+        _write(sections, title, [text for text in known_texts if text][:1])
     return _joined(sections)
 
 
@@ -112,15 +115,11 @@ def _complete_method(
     bases = [_function(vars(base).get(name)) for base in cls.__mro__[1:]]
     known = [_entries(one, "Parameters") for one in (function, *bases)] + [arguments]
     names = list(inspect.signature(function).parameters)[1:]
-    _write(sections, "Parameters", "", _pick(names, known))
+    _write(sections, "Parameters", _pick(names, known))
     if not {"Returns", "Yields"} & set(sections):
         found = [_sections(one.__doc__).get("Returns") for one in bases if one is not None]
-        entry = next(
-            (text for text in found if text),
-            returns.get("from_" if name.startswith("from_") else name),
-        )
-        if entry:
-            _write(sections, "Returns", "Parameters", [entry])
+        found.append(returns.get("from_" if name.startswith("from_") else name))
+        _write(sections, "Returns", [text for text in found if text][:1])
     return _joined(sections)
 
 
@@ -156,24 +155,14 @@ def _entries(documented: Any, title: str) -> dict[str, str]:
     return found
 
 
-def _write(sections: dict[str, str], title: str, after: str, entries: list[str]) -> None:
-    """Set a section; a new one is inserted after ``after``, else after the arguments."""
-    if not entries:
-        return
-    if title not in sections:
-        before = [after, "Attributes", "Parameters", ""] if after else [""]
-        start = list(sections).index(next(name for name in before if name in sections)) + 1
-        rest = list(sections.items())[start:]
-        for key, _ in rest:
-            del sections[key]
-        sections[title] = ""
-        sections.update(rest)
-    sections[title] = "\n".join(entries)
+def _write(sections: dict[str, str], title: str, entries: list[str]) -> None:
+    if entries:
+        sections[title] = "\n".join(entries)
 
 
 def _joined(sections: dict[str, str]) -> str:
     parts = [
-        f"{title}\n{'-' * len(title)}\n{text}" if title else text
-        for title, text in sections.items()
+        f"{title}\n{'-' * len(title)}\n{sections[title]}" if title else sections[title]
+        for title in sorted(sections, key=_ORDER.index)
     ]
     return "\n\n".join(parts) + "\n"

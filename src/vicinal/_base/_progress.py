@@ -3,7 +3,6 @@
 import sys
 import threading
 import time
-from types import TracebackType
 
 
 class Progress:
@@ -36,30 +35,19 @@ class Progress:
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Progress":
-        self._printer = _choose_printer(self.total, self.label) if self.verbose else _Silent()
+        self._printer = _choose_printer(self.total, self.label) if self.verbose else None
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._printer.close()
+    def __exit__(self, *error: object) -> None:
+        if self._printer:
+            self._printer.close()
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         """Count ``steps`` as done and show ``note``."""
         with self._lock:
             self.done += steps
-            self._printer.show(self.done, note)
-
-
-class _Silent:
-    def show(self, done: int, note: str) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+            if self._printer:
+                self._printer.show(self.done, note)
 
 
 class _PlainLines:
