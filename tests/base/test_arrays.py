@@ -50,7 +50,7 @@ def test_another_device_is_an_error():
     ("X", "message"),
     [
         (np.zeros(3), "Expected a 2D array, got 1D"),
-        (np.zeros((0, 3)), "at least one row"),
+        (np.zeros((0, 3)), "at least 1 row"),
         (np.array([[np.nan, 0.0]]), "NaN or infinity"),
         (np.array([[np.inf, 0.0]]), "NaN or infinity"),
     ],

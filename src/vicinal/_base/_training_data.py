@@ -95,12 +95,12 @@ class TrainingData:
     @property
     def weights(self) -> Any:
         """Weights, ones where none were given."""
-        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+        return self.array(np.ones(len(self))) if self.sample_weight is None else self.sample_weight
 
     @property
     def labels(self) -> np.ndarray:
         """Targets as given to ``fit``: class labels for classification."""
-        return self.y if self.classes is None else self.classes[self.y]
+        return self.y if self.classes is None else self.classes[self.host(self.y)]
 
     @property
     def positions(self) -> np.ndarray:
@@ -130,8 +130,9 @@ class TrainingData:
 
     def take(self, index: np.ndarray) -> "TrainingData":
         """Return some of the rows, with their targets, weights and groups."""
+        index = as_numpy(index)
         vectors = {
-            name: None if values is None else values[index]
+            name: None if values is None else select_rows(values, index)
             for name, values in (
                 ("y", self.y),
                 ("sample_weight", self.sample_weight),
@@ -142,6 +143,8 @@ class TrainingData:
 
     def check_on_host(self, what: str) -> None:
         """Raise if the rows are on a device, which ``what`` does not support."""
+        if not self.is_host:
+            raise ValueError(f"{what}, or convert X with numpy.asarray.")
 
     def standardized(self) -> tuple["TrainingData", StandardScaler]:
         """Return data with standardised columns, and the scaler; sparse ones are not centred."""
@@ -184,24 +187,11 @@ class DeviceTrainingData(TrainingData):
     def xp(self) -> Any:
         return namespace(self.X)
 
-    @property
-    def weights(self) -> Any:
-        if self.sample_weight is not None:
-            return self.sample_weight
-        return self.xp.ones(len(self), dtype=self.xp.float64, device=compat.device(self.X))
-
-    @property
-    def labels(self) -> Any:
-        return self.y if self.classes is None else self.classes[as_numpy(self.y)]
-
     def host(self, values: Any) -> np.ndarray:
         return as_numpy(values)
 
     def array(self, values: Any) -> Any:
         return self.xp.asarray(values, device=compat.device(self.X))
-
-    def check_on_host(self, what: str) -> None:
-        raise ValueError(f"{what}, or convert X with numpy.asarray.")
 
     def standardized(self) -> tuple["TrainingData", StandardScaler]:
         X, total = self.xp.astype(self.X, self.xp.float64), self.xp.sum(self.weights)
@@ -221,17 +211,6 @@ class DeviceTrainingData(TrainingData):
                 raise ValueError("y contains NaN or infinity; drop those rows from X and y.")
             return replace(self, y=y)
         return self
-
-    def take(self, index: np.ndarray) -> "DeviceTrainingData":
-        rows = self.array(index)
-        vectors = {
-            name: None if values is None else self.xp.take(values, rows, axis=0)
-            for name, values in (("y", self.y), ("sample_weight", self.sample_weight))
-        }
-        index = as_numpy(index)
-        groups = None if self.groups is None else self.groups[index]
-        X = self.rows(index)
-        return replace(self, X=X, index=self.positions[index], groups=groups, start=0, **vectors)
 
 
 def training_data(
@@ -288,11 +267,7 @@ def training_data(
 
 
 def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options):
-    missing = options.get("ensure_all_finite") == "allow-nan"
-    X = validate_array_api(estimator, X, reset=reset, missing=missing)
-    least = options.get("ensure_min_samples", 1)
-    if X.shape[0] < least:
-        raise ValueError(f"X has {X.shape[0]} sample(s), but at least {least} are needed.")
+    X = validate_array_api(estimator, X, reset=reset, **options)
     if reset:
         estimator._reference = X[:0, :]
         estimator._labels_on_device = is_array_api(y)
@@ -303,17 +278,11 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
         n_entries = y.shape[0] if hasattr(y, "shape") else len(y)
         if n_entries != n_given:
             raise ValueError(f"y has {n_entries} entries for {n_given} rows of X.")
-    weight = check_device_weights(sample_weight, X, dtype=xp.float64)
-    index = None
-    if weight is not None:
-        kept = as_numpy(xp.nonzero(weight > 0)[0])
-        if len(kept) < n_given:
-            index, rows = kept, xp.asarray(kept, device=compat.device(X))
-            X, weight = xp.take(X, rows, axis=0), xp.take(weight, rows)
-            groups = None if groups is None else groups[kept]
-            if y is not None:
-                y = xp.take(y, rows, axis=0) if is_array_api(y) else np.asarray(y)[kept]
-    return DeviceTrainingData(X, y, None, weight, groups, index).encoded(task)
+    weight = check_device_weights(sample_weight, X)
+    data = DeviceTrainingData(X, y, None, weight, groups)
+    if weight is not None and not bool(xp.all(weight > 0)):
+        data = data.take(as_numpy(xp.nonzero(weight > 0)[0]))
+    return data.encoded(task)
 
 
 def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) -> Any:
@@ -328,8 +297,7 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
         reference = np.empty(0)
     if reference is not None:
         check_same_library(reference, X)
-        missing = options.get("ensure_all_finite") == "allow-nan"
-        return validate_array_api(estimator, X, reset=False, missing=missing)
+        return validate_array_api(estimator, X, reset=False, **options)
     options = {"dtype": [np.float64, np.float32], **options}
     X = validate_data(estimator, X, reset=False, **options)
     check_magnitude("X", X)

@@ -104,8 +104,7 @@ def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
     Only the distinct labels are copied to the host; labels on the host, such as strings, are
     encoded there.
     """
-    check_same_device(X, y, "y")
-    xp, device = namespace(X), compat.device(X)
+    xp = namespace(X)
     if is_array_api(y):
         if y.ndim != 1:
             raise ValueError(f"y should be a 1d array, but has shape {tuple(y.shape)}.")
@@ -119,20 +118,17 @@ def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
         _check_two_classes(classes)
     else:
         classes, codes = encode_labels(np.asarray(y))
-        codes = xp.asarray(codes, device=device)
-    if codes.shape[0] != X.shape[0]:
-        raise ValueError(f"y has {codes.shape[0]} entries for {X.shape[0]} rows of X.")
+        codes = xp.asarray(codes, device=compat.device(X))
     return classes, xp.astype(codes, xp.int64)
 
 
-def check_device_weights(sample_weight: Any, X: Any, *, dtype: Any = None) -> Any:
+def check_device_weights(sample_weight: Any, X: Any) -> Any:
     """Return weights as a vector on the device of ``X``, or ``None``."""
     if sample_weight is None:
         return None
     check_same_device(X, sample_weight, "sample_weight")
     xp = namespace(X)
-    dtype = X.dtype if dtype is None else dtype
-    weights = xp.asarray(sample_weight, dtype=dtype, device=compat.device(X))
+    weights = xp.asarray(sample_weight, dtype=xp.float64, device=compat.device(X))
     if weights.ndim == 0:
         weights = xp.broadcast_to(weights, (X.shape[0],))
     if weights.shape != (X.shape[0],):
@@ -286,24 +282,31 @@ def select_rows(X: Any, rows: np.ndarray) -> Any:
     return take_rows(X, on_device_of(rows, X)) if is_array_api(X) else rows_of(X, rows)
 
 
-def check_rows(X: Any, *, missing: bool = False) -> Any:
+def check_rows(X: Any, *, ensure_all_finite: Any = True) -> Any:
     """Return rows of floats, or raise; arrays of other libraries stay on their device."""
     if not is_array_api(X):
-        return check_array(X, dtype=[np.float64, np.float32])
+        return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=ensure_all_finite)
     xp = namespace(X)
-    if missing and bool(xp.any(xp.isinf(X))):
+    if ensure_all_finite == "allow-nan" and bool(xp.any(xp.isinf(X))):
         raise ValueError("X contains infinity; mark missing values by NaN.")
-    if not missing and not bool(xp.all(xp.isfinite(X))):
+    if ensure_all_finite is True and not bool(xp.all(xp.isfinite(X))):
         raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
     return X
 
 
-def validate_array_api(estimator: Any, X: Any, *, reset: bool, missing: bool = False) -> Any:
-    """Validate an array of another library on its device: 2-D, floating, finite, right width.
+def validate_array_api(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    ensure_all_finite: Any = True,
+    ensure_min_samples: int = 1,
+    **_: Any,
+) -> Any:
+    """Validate an array of another library on its device: 2-D, floating, right width.
 
-    With ``missing``, NaN is allowed.
-
-    The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays.
+    The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays, with two of its
+    options; the others are ignored.
     """
     xp = namespace(X)
     if X.ndim != 2:
@@ -311,13 +314,14 @@ def validate_array_api(estimator: Any, X: Any, *, reset: bool, missing: bool = F
             f"Expected a 2D array, got {X.ndim}D of shape {tuple(X.shape)}; reshape a single "
             "sample with X[None, :] and a single feature with X[:, None]."
         )
-    if X.shape[0] == 0 or X.shape[1] == 0:
+    if X.shape[0] < ensure_min_samples or X.shape[1] == 0:
         raise ValueError(
-            f"Found array of shape {tuple(X.shape)}; at least one row and column needed."
+            f"Found array of shape {tuple(X.shape)}; at least {ensure_min_samples} row(s) and one "
+            "column needed."
         )
     if not xp.isdtype(X.dtype, "real floating"):
         X = xp.astype(X, xp.float64)
-    check_rows(X, missing=missing)
+    check_rows(X, ensure_all_finite=ensure_all_finite)
     if reset:
         estimator.n_features_in_ = int(X.shape[1])
     elif X.shape[1] != estimator.n_features_in_:
