@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.metric._embedding_net import Nets, NetShape, initial_net
-from vicinal.metric._training import TrainingPlan, _Best, _rates, train_nets
+from vicinal.metric._training import TrainingPlan, Voters, _Best, _rates, train_nets
 
 SHAPE = NetShape(3, 2, 2, 4, 3)
 PLAN = TrainingPlan(
@@ -24,18 +24,20 @@ def trained(seeds, notes=None):
     X = rng.normal(size=(80, 3))
     Y = np.eye(2)[(X[:, 0] > 0).astype(int)]
     note = (lambda text: None) if notes is None else notes.append
-    return train_nets(X, Y, np.ones(80), SHAPE, PLAN, seeds, classes=True, on_epoch=note)
+    pools = [np.arange(80)] * len(seeds)
+    data = Voters(X, Y, np.ones(80))
+    return train_nets(data, SHAPE, PLAN, seeds, pools, classes=True, on_epoch=note)
 
 
 def test_nets_side_by_side_train_as_alone():
     together = trained([5, 6])
     for seed, net in zip([5, 6], together, strict=True):
         (alone,) = trained([seed])
-        assert_allclose(net.parameters, alone.parameters, rtol=1e-10)
-        assert_allclose(net.statistics, alone.statistics, rtol=1e-10)
-        assert_allclose(net.losses, alone.losses, rtol=1e-10)
-        assert_allclose(net.held_out_losses, alone.held_out_losses, rtol=1e-10)
-    assert not np.allclose(together[0].parameters, together[1].parameters)
+        assert_allclose(net["parameters"], alone["parameters"], rtol=1e-10)
+        assert_allclose(net["statistics"], alone["statistics"], rtol=1e-10)
+        assert_allclose(net["loss_curve"], alone["loss_curve"], rtol=1e-10)
+        assert_allclose(net["validation_loss_curve"], alone["validation_loss_curve"], rtol=1e-10)
+    assert not np.allclose(together[0]["parameters"], together[1]["parameters"])
 
 
 def test_a_net_sees_the_rows_of_its_pool_alone():
@@ -43,21 +45,25 @@ def test_a_net_sees_the_rows_of_its_pool_alone():
     X = rng.normal(size=(80, 3))
     Y = np.eye(2)[(X[:, 0] > 0).astype(int)]
     pools = [np.arange(70), np.arange(9, 80)]
-    found = train_nets(X, Y, np.ones(80), SHAPE, PLAN, [5, 5], classes=True, pools=pools)
+    data = Voters(X, Y, np.ones(80))
+    found = train_nets(data, SHAPE, PLAN, [5, 5], pools, classes=True)
     for pool, net in zip(pools, found, strict=True):
-        some = X[pool], Y[pool], np.ones(len(pool))
-        (alone,) = train_nets(*some, SHAPE, PLAN, [5], classes=True)
-        assert_allclose(net.losses, alone.losses, rtol=1e-10)
-        assert_allclose(net.parameters, alone.parameters, rtol=1e-10)
+        some = Voters(X[pool], Y[pool], np.ones(len(pool)))
+        everyone = [np.arange(len(pool))]
+        (alone,) = train_nets(some, SHAPE, PLAN, [5], everyone, classes=True)
+        assert_allclose(net["loss_curve"], alone["loss_curve"], rtol=1e-10)
+        assert_allclose(net["parameters"], alone["parameters"], rtol=1e-10)
 
 
 def test_epochs_lower_the_loss_and_are_reported():
     notes = []
     (net,) = trained([0], notes)
-    assert len(notes) == len(net.losses) == len(net.held_out_losses) == PLAN.max_iter
-    assert net.losses[-1] < net.losses[0]
-    assert notes[-1] == f"held-out loss {min(net.held_out_losses):.4g}"
-    assert not net.converged
+    assert (
+        len(notes) == len(net["loss_curve"]) == len(net["validation_loss_curve"]) == PLAN.max_iter
+    )
+    assert net["loss_curve"][-1] < net["loss_curve"][0]
+    assert notes[-1] == f"held-out loss {min(net['validation_loss_curve']):.4g}"
+    assert not net["converged"]
 
 
 def test_a_net_that_stands_still_goes_back_to_its_best_state_and_stops_at_last():

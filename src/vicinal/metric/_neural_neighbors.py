@@ -47,7 +47,6 @@ from vicinal.metric._training import (
     N_PER_FEATURE,
     Voters,
     net_shape,
-    resolve,
     train_models,
 )
 
@@ -201,10 +200,10 @@ class _NeuralNeighbors(
         """Return the nets of every pool of rows, trained on ``device``."""
         device: Any = gpu() if self.device == "auto" else self.device
         on_host = data.xp is np and device is None
-        settings = resolve(self, min(map(len, pools)), data.n_features, on_host=on_host)
         if data.xp is np and not on_host:
             voters = Voters(*on_torch(device, *voters))
-        return train_models(voters, settings, pools, classes=data.classes is not None)
+        has_classes = data.classes is not None
+        return train_models(self, voters, pools, classes=has_classes, on_host=on_host)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
         """Return predictions for rows by networks that have not seen them.
@@ -260,16 +259,14 @@ class _NeuralNeighbors(
 
     def _add_voters(self, data: TrainingData) -> None:
         """Add neighbours without training."""
-        xp, names = data.xp, ("voter_outputs_", "voter_log_weights_")
-        old, embedding = [getattr(self, name) for name in names], self.embedding_
+        old = [self.voter_outputs_, self.voter_log_weights_, *self.embedding_]
         values, weights = self._votes(data)
         scores = self._scores(data.X, self.voter_outputs_.dtype)
         # Weights are relative to the mean weight of the training rows.
         self._store(Voters(scores, values, weights / self._weight_unit))
-        both = zip(embedding, self.embedding_, strict=True)
-        self.embedding_ = [xp.concat(pair, axis=0) for pair in both]
-        for name, before in zip(names, old, strict=True):
-            setattr(self, name, xp.concat([before, getattr(self, name)], axis=0))
+        new = [self.voter_outputs_, self.voter_log_weights_, *self.embedding_]
+        both = [data.xp.concat(pair, axis=0) for pair in zip(old, new, strict=True)]
+        self.voter_outputs_, self.voter_log_weights_, *self.embedding_ = both
 
     def _scores(self, X, dtype):
         """Return clipped normal scores of rows, computed on the host."""

@@ -2,7 +2,7 @@
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,61 +54,12 @@ class TrainingPlan:
     weight_decay: float
 
 
-@dataclass
-class Trained:
-    """One net after its training."""
-
-    parameters: np.ndarray
-    statistics: np.ndarray
-    losses: list[float]
-    held_out_losses: list[float]
-    converged: bool
-
-
 class Voters(NamedTuple):
     """Normal scores of rows, their targets (n, n_outputs), and weights of mean one."""
 
     scores: Any
     values: Any
     weights: Any
-
-
-@dataclass(frozen=True)
-class NetSettings:
-    """Parameters of a model, resolved for a number of rows."""
-
-    name: str  # of the model's class
-    shapes: list[kernels.NetShape]  # of every net
-    seeds: list[int]
-    plan: TrainingPlan
-    side_by_side: bool  # train networks of one shape at once, as memory allows
-    n_jobs: Any
-    verbose: int
-
-    @property
-    def bytes_per_net(self) -> int:
-        """Memory of the arrays of one step of a net."""
-        shape = self.shapes[0]
-        width = shape.n_features * (2 * N_FREQUENCIES + 1 + 2 * N_PER_FEATURE)
-        width += 4 * (shape.n_hidden + shape.n_components)
-        return 4 * self.plan.n_window * (2 * width + 6 * self.plan.batch_size)
-
-
-def resolve(model: Any, n_rows: int, n_features: int, *, on_host: bool) -> NetSettings:
-    """Return shapes and seeds of the nets, and the plan of their training."""
-    periodic = [
-        n_rows >= _PERIODIC_FROM or e % 2 == 0 if model.periodic == "auto" else model.periodic
-        for e in range(model.n_estimators)
-    ]
-    return NetSettings(
-        type(model).__name__,
-        [net_shape(model, n_features, own) for own in periodic],
-        random_seeds(model.random_state, model.n_estimators),
-        training_plan(model, n_rows),
-        not on_host,
-        model.n_jobs if on_host else 1,
-        model.verbose,
-    )
 
 
 def net_shape(model: Any, n_features: int, periodic: bool) -> kernels.NetShape:
@@ -149,23 +100,33 @@ class _Interrupted(Exception):
 
 
 def train_models(
-    data: Voters, settings: NetSettings, pools: list[np.ndarray], *, classes: bool
+    model: Any, data: Voters, pools: list[np.ndarray], *, classes: bool, on_host: bool
 ) -> list[list[dict]]:
-    """Train the nets of one model for each pool of rows."""
+    """Train the nets of a model for each pool of rows.
+
+    On a device the networks of one shape are trained at once, as memory allows.
+    """
+    n_nets, n_rows, n_features = model.n_estimators, min(map(len, pools)), data.scores.shape[1]
+    plan, seeds = training_plan(model, n_rows), random_seeds(model.random_state, n_nets)
+    periodic = [
+        n_rows >= _PERIODIC_FROM or e % 2 == 0 if model.periodic == "auto" else model.periodic
+        for e in range(n_nets)
+    ]
+    shapes = [net_shape(model, n_features, own) for own in periodic]
     data = Voters(*(namespace(data.scores).astype(part, data.scores.dtype) for part in data))
-    plan, stop = settings.plan, threading.Event()
-    nets = [(m, e) for m in range(len(pools)) for e in range(len(settings.seeds))]
+    nets = [(m, e) for m in range(len(pools)) for e in range(n_nets)]
     groups = [[net] for net in nets]
-    if settings.side_by_side:
+    if not on_host:
         groups = []
-        for shape in dict.fromkeys(settings.shapes):
-            alike = [net for net in nets if settings.shapes[net[1]] == shape]
+        for shape in dict.fromkeys(shapes):
+            alike = [net for net in nets if shapes[net[1]] == shape]
             memory = free_memory(data.scores)
-            blocks = row_blocks(len(alike), settings.bytes_per_net, working_memory=memory)
+            blocks = row_blocks(len(alike), _bytes_per_net(shape, plan), working_memory=memory)
             groups += [alike[block] for block in blocks]
-    models: list = [[None] * len(settings.seeds) for _ in pools]
-    n_epochs = len(nets) * plan.max_iter
-    with Progress(n_epochs, settings.name, verbose=settings.verbose) as progress:
+    found: dict[tuple[int, int], dict] = {}
+    stop = threading.Event()
+    label = type(model).__name__
+    with Progress(len(nets) * plan.max_iter, label, verbose=model.verbose) as progress:
 
         def train(group):
             def on_epoch(note):
@@ -173,65 +134,53 @@ def train_models(
                 if stop.is_set():
                     raise _Interrupted
 
-            found = train_nets(
-                *data,
-                settings.shapes[group[0][1]],
-                plan,
-                [settings.seeds[e] for _, e in group],
-                classes=classes,
-                pools=[pools[m] for m, _ in group],
-                on_epoch=on_epoch,
+            own_seeds, own_pools = zip(*((seeds[e], pools[m]) for m, e in group), strict=True)
+            shape = shapes[group[0][1]]
+            trained = train_nets(
+                data, shape, plan, own_seeds, own_pools, classes=classes, on_epoch=on_epoch
             )
-            early = sum(plan.max_iter - len(net.losses) for net in found)
+            early = sum(plan.max_iter - len(net["loss_curve"]) for net in trained)
             progress.advance(early, "stopped early" if early else "")
-            for (m, e), net in zip(group, found, strict=True):
-                models[m][e] = net
+            found.update(zip(group, trained, strict=True))
 
         # One BLAS thread each: results then do not depend on the number of threads.
         with threadpool_limits(1, user_api="blas"):
-            thread_map(train, groups, settings.n_jobs, stop=stop)
-    for net in (net for own in models for net in own):
-        if not net.converged and plan.max_iter:
+            thread_map(train, groups, model.n_jobs if on_host else 1, stop=stop)
+    for net in found.values():
+        if not net.pop("converged") and plan.max_iter:
             warnings.warn(
                 f"A network still improved after max_iter={plan.max_iter} epochs; raise max_iter "
                 "or lower n_iter_no_change.",
                 ConvergenceWarning,
                 stacklevel=5,
             )
-    return [
-        [
-            {
-                "periodic": shape.n_frequencies > 0,
-                "parameters": net.parameters,
-                "statistics": net.statistics,
-                "loss_curve": np.array(net.losses),
-                "validation_loss_curve": np.array(net.held_out_losses),
-            }
-            for shape, net in zip(settings.shapes, own, strict=True)
-        ]
-        for own in models
-    ]
+    return [[found[m, e] for e in range(n_nets)] for m in range(len(pools))]
+
+
+def _bytes_per_net(shape: kernels.NetShape, plan: TrainingPlan) -> int:
+    """Return the memory of the arrays of one step of a net."""
+    width = shape.n_features * (2 * N_FREQUENCIES + 1 + 2 * N_PER_FEATURE)
+    width += 4 * (shape.n_hidden + shape.n_components)
+    return 4 * plan.n_window * (2 * width + 6 * plan.batch_size)
 
 
 def train_nets(
-    X: Any,
-    Y: Any,
-    weights: Any,
+    data: Voters,
     shape: kernels.NetShape,
     plan: TrainingPlan,
-    seeds: list[int],
+    seeds: Sequence[int],
+    pools: Sequence[np.ndarray],
     *,
     classes: bool,
-    pools: list[np.ndarray] | None = None,
     on_epoch: Callable[[str], None] = lambda note: None,
-) -> list[Trained]:
+) -> list[dict]:
     """Train nets of one shape side by side, each stopped at its own best epoch.
 
-    X (n, d), Y (n, c) and weights (n,) of one floating type, in any array library. ``pools`` are
-    the rows that each net learns from and is stopped by, all of them by default.
+    The arrays of ``data`` have one floating type, in any array library. ``pools`` are the rows that
+    each net learns from and is stopped by. The nets are returned as in ``nets_``, with
+    ``converged``.
     """
-    pools = pools or [np.arange(X.shape[0])] * len(seeds)
-    training = _Training(X, Y, weights, shape, plan, seeds, pools, classes=classes)
+    training = _Training(data, shape, plan, seeds, pools, classes=classes)
     best = _Best(training.nets)
     losses, held_losses = [], []
     for epoch in range(plan.max_iter):
@@ -243,13 +192,14 @@ def train_nets(
             break
     parameters, statistics = as_numpy(best.parameters), as_numpy(best.statistics)
     return [
-        Trained(
-            parameters[e].copy(),
-            statistics[e].copy(),
-            [float(row[e]) for row in losses],
-            [float(row[e]) for row in held_losses],
-            bool(best.stopped[e]),
-        )
+        {
+            "periodic": shape.n_frequencies > 0,
+            "parameters": parameters[e].copy(),
+            "statistics": statistics[e].copy(),
+            "loss_curve": np.array([float(row[e]) for row in losses]),
+            "validation_loss_curve": np.array([float(row[e]) for row in held_losses]),
+            "converged": bool(best.stopped[e]),
+        }
         for e in range(len(seeds))
     ]
 
@@ -262,18 +212,10 @@ class _Training:
     """
 
     def __init__(
-        self,
-        X,
-        Y,
-        weights,
-        shape: kernels.NetShape,
-        plan: TrainingPlan,
-        seeds,
-        pools,
-        *,
-        classes: bool,
+        self, data: Voters, shape: kernels.NetShape, plan: TrainingPlan, seeds, pools, *, classes
     ):
-        self._X, self._plan = X, plan
+        self._X, self._plan = data.scores, plan
+        dtype = data.scores.dtype
         self._rngs = [np.random.default_rng(seed) for seed in seeds]
         orders = [rng.permutation(pool) for rng, pool in zip(self._rngs, pools, strict=True)]
         starts = [kernels.initial_net(shape, _FREQUENCY_SCALE, rng) for rng in self._rngs]
@@ -284,38 +226,31 @@ class _Training:
         self._n_parts = -(-n_steps // at_once)
         parts = zip(*starts, strict=True)
         self.nets = nets = kernels.Nets(
-            shape, *(self._put(np.concatenate(p), X.dtype) for p in parts)
+            shape, *(self._put(np.concatenate(p), dtype) for p in parts)
         )
-        moments = kernels.zero_moments(nets)
+        xp = namespace(nets.flat)
+        moments = [xp.zeros_like(nets.flat) for _ in range(3)]  # gradient, and two of AdamW
         queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
         n_voters = min(n_rows, _HELD_OUT_VOTERS)
         voters = self._put(np.stack([rows[:n_voters] for rows in self._rows]))
         self._windows = windows = self._put(self._next_windows(at_once))
         start = _rates(plan, np.arange(at_once), np.zeros(len(seeds)))
-        self._rates = rates = self._put(start, X.dtype)
-        self._loss = loss = namespace(X).zeros(len(seeds), dtype=X.dtype, device=device_of(X))
+        self._rates = rates = self._put(start, dtype)
+        self._loss = loss = self._put(np.zeros(len(seeds)), dtype)
+        options = {"batch_size": plan.batch_size, "classes": classes, "decay": plan.weight_decay}
 
         # These functions do not reference self: a reference cycle would leave recordings to the
         # garbage collector, which must not free them while another one is recorded.
         def steps():
             for t in range(at_once):
                 loss[...] += kernels.training_step(
-                    nets,
-                    moments,
-                    X,
-                    Y,
-                    weights,
-                    windows[t, ...],
-                    rates[t, ...],
-                    batch_size=plan.batch_size,
-                    classes=classes,
-                    decay=plan.weight_decay,
+                    nets, moments, data, windows[t, ...], rates[t, ...], **options
                 )
 
         def check():
-            return kernels.held_out_loss(nets, X, Y, weights, queries, voters, classes=classes)
+            return kernels.held_out_loss(nets, data, queries, voters, classes=classes)
 
-        state = [nets.flat, nets.statistics, moments.gradient, moments.first, moments.second, loss]
+        state = [nets.flat, nets.statistics, *moments, loss]
         self._steps, self.held_out_loss = captured(steps, state), captured(check, state)
 
     def _put(self, array: np.ndarray, dtype: Any = None) -> Any:

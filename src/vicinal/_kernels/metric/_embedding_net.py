@@ -338,27 +338,10 @@ class Nets:
         return forward(self.P, self.S, rows, training=False)[0]
 
 
-@dataclass
-class AdamMoments:
-    """Gradient and both moments of AdamW, of the shape of the parameters."""
-
-    gradient: Any
-    first: Any
-    second: Any
-
-
-def zero_moments(nets: Nets) -> AdamMoments:
-    """Return moments of zero."""
-    xp = namespace(nets.flat)
-    return AdamMoments(*(xp.zeros_like(nets.flat) for _ in range(3)))
-
-
 def training_step(
     nets: Nets,
-    moments: AdamMoments,
-    X: Any,
-    Y: Any,
-    weights: Any,
+    moments: list,
+    data: tuple,
     window: Any,
     rates: Any,
     *,
@@ -368,11 +351,12 @@ def training_step(
 ) -> Any:
     """Take one step of all nets and return the loss of each before it.
 
-    X (n, d), Y (n, c) and weights (n,) are shared; each net has its own window of rows
-    (n_nets, n_window), the first ``batch_size`` of which are predicted.
+    Rows X (n, d), values Y (n, c) and weights (n,) of ``data`` are shared; each net has its own
+    window of rows (n_nets, n_window), the first ``batch_size`` of which are predicted. ``moments``
+    are gradient and both moments of AdamW, of the shape of the parameters.
     """
-    xp = namespace(X)
-    rows, values, w = take_rows(X, window), take_rows(Y, window), take_rows(weights, window)
+    rows, values, w = (take_rows(part, window) for part in data)
+    xp = namespace(rows)
     phi, cache = forward(nets.P, nets.S, rows, training=True)
     Q, targets = phi[:, :batch_size], values[:, :batch_size]
     D = distances(Q, phi)
@@ -381,16 +365,15 @@ def training_step(
     loss, d_p = loss_of_votes(p, targets, w[:, :batch_size], classes=classes)
     d_q, d_phi = vote_gradient(Q, phi, values, S, D, p, d_p)
     d_phi[:, :batch_size] += d_q
-    G = views(moments.gradient, nets.shape.parameters())
+    G = views(moments[0], nets.shape.parameters())
     backward(nets.P, cache, d_phi, G, training=True)
-    adamw_step(nets.flat, moments.gradient, moments.first, moments.second, rates, decay=decay)
+    adamw_step(nets.flat, *moments, rates, decay=decay)
     return loss
 
 
-def held_out_loss(
-    nets: Nets, X: Any, Y: Any, weights: Any, queries: Any, voters: Any, *, classes: bool
-) -> Any:
+def held_out_loss(nets: Nets, data: tuple, queries: Any, voters: Any, *, classes: bool) -> Any:
     """Return the loss of each net at its held-out rows, by its voters: both (n_nets, some)."""
+    X, Y, weights = data
     xp = namespace(X)
     both = xp.concat([queries, voters], axis=1)
     phi, _ = forward(nets.P, nets.S, take_rows(X, both), training=False)
