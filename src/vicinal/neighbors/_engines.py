@@ -17,16 +17,13 @@ from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
 from vicinal._base import import_optional, n_threads, namespace, row_blocks, thread_map
 from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.neighbors._nearest import (
-    DeviceRows,
     Pairs,
     ProductRows,
     csr_distances,
     listed_distances,
-    nearest_on_device,
     nearest_rows,
     rows_within,
     sort_rows,
-    within_on_device,
 )
 
 # scikit-learn's tree may round the last digits differently: a little more is fetched, and distances
@@ -267,21 +264,6 @@ class GraphEngine(_FetchingEngine):
             "algorithm='approximate' does not support radius_neighbors; use kneighbors or "
             "algorithm='auto'."
         )
-
-
-class DeviceEngine:
-    """Exact Euclidean search on the device of the data, for any array-API library."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = X
-        self.fitted = DeviceRows(X)
-
-    def nearest(self, Q, k, left_out):
-        codes = left_out.row_codes, left_out.query_codes
-        return nearest_on_device(self.fitted, Q, k, *codes, left_out.most)
-
-    def within(self, Q, radii, left_out):
-        return within_on_device(self.fitted, Q, radii, left_out.row_codes, left_out.query_codes)
 
 
 def _parts(n_queries, n_jobs, bytes_per_query=1):

@@ -26,9 +26,9 @@ from vicinal._base import (
     validate_array_api,
 )
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels.neighbors._nearest import DeviceRows
 from vicinal.neighbors._engines import (
     BruteEngine,
-    DeviceEngine,
     ExcludedRows,
     GraphEngine,
     MetricEngine,
@@ -347,7 +347,7 @@ class NeighborSearch(BaseEstimator):
                     f"metric={self.metric!r} is not available for a {type(X).__name__}; use "
                     "metric='euclidean', or convert X with numpy.asarray."
                 )
-            return DeviceEngine(X)
+            return DeviceRows(X)
         metric = "euclidean" if euclidean else self.metric
         settings = X, metric, self.metric_params if not euclidean else None, euclidean, self.n_jobs
         if self.algorithm_ == "approximate":

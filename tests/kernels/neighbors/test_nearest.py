@@ -13,15 +13,13 @@ from vicinal._kernels.neighbors._nearest import (
     Pairs,
     ProductRows,
     csr_distances,
-    nearest_on_device,
     nearest_rows,
     select_first,
     sort_rows,
     squared_distance,
-    within_on_device,
 )
 from vicinal.neighbors import NeighborSearch
-from vicinal.neighbors._engines import SmallEngine
+from vicinal.neighbors._engines import ExcludedRows, SmallEngine
 
 
 def awkward_rows(rng, kind):
@@ -164,16 +162,15 @@ def brute(X, Q):
 def search(X, Q, k, row_codes=None, query_codes=None, n_spare=0):
     row_codes = np.arange(len(X)) if row_codes is None else row_codes
     query_codes = np.full(len(Q), NOBODY) if query_codes is None else query_codes
-    given = (torch.from_numpy(a) for a in (Q, row_codes, query_codes))
-    Q, row_codes, query_codes = given
-    return nearest_on_device(DeviceRows(torch.from_numpy(X)), Q, k, row_codes, query_codes, n_spare)
+    X, Q, *codes = (torch.from_numpy(a) for a in (X, Q, row_codes, query_codes))
+    return DeviceRows(X).nearest(Q, k, ExcludedRows(*codes, n_spare))
 
 
 def within(X, Q, radii, query_codes=None):
     query_codes = np.full(len(Q), NOBODY) if query_codes is None else query_codes
     fitted = DeviceRows(torch.from_numpy(X))
-    codes = torch.arange(len(X)), torch.from_numpy(query_codes)
-    return within_on_device(fitted, torch.from_numpy(Q), torch.from_numpy(radii), *codes)
+    left_out = ExcludedRows(torch.arange(len(X)), torch.from_numpy(query_codes), 0)
+    return fitted.within(torch.from_numpy(Q), torch.from_numpy(radii), left_out)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

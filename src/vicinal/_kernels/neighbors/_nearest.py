@@ -427,70 +427,66 @@ class DeviceRows:
         norms = xp.sum(shifted * shifted, axis=1) * shrink
         return left @ right.T, norms, self.scale**2
 
+    def nearest(self, Q: Any, k: int, left_out: Any) -> tuple[Any, Any]:
+        """Return distances and indices of the ``k`` nearest rows, of shape (n_queries, k).
 
-def nearest_on_device(
-    fitted: DeviceRows, Q: Any, k: int, row_codes: Any, query_codes: Any, n_spare: int
-) -> tuple[Any, Any]:
-    """Return distances and indices of the ``k`` nearest rows, of shape (n_queries, k).
+        ``left_out`` has ``row_codes`` and ``query_codes``, as in `nearest_rows`, and ``most``, the
+        largest number of rows excluded for a query.
+        """
+        xp = namespace(Q)
+        n_rows = self.X.shape[0]
+        width = min(n_rows, k + left_out.most + 8)
+        cost = 3 * n_rows * xp.finfo(Q.dtype).bits // 8 + 40 * width * (Q.shape[1] + 4)
+        done_queries, distances, indices = [], [], []
+        for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
+            bounds, norms, unit = self.lower_bounds(Q[block, :])
+            pending, wide = xp.arange(block.start, block.stop, device=compat.device(Q)), width
+            while pending.shape[0]:
+                candidates, farthest = _smallest(bounds, wide)
+                queries = xp.take(Q, pending, axis=0)
+                codes = xp.take(left_out.query_codes, pending)
+                squares, rows = _ordered(self.X, queries, candidates, left_out.row_codes, codes, k)
+                least = xp.astype(farthest, xp.float64) + xp.astype(norms, xp.float64)
+                is_final = least > squares[:, -1] * unit
+                if wide == n_rows:
+                    is_final = xp.ones_like(is_final)
+                done, left = xp.nonzero(is_final)[0], xp.nonzero(~is_final)[0]
+                done_queries.append(xp.take(pending, done))
+                distances.append(xp.astype(xp.sqrt(xp.take(squares, done, axis=0)), Q.dtype))
+                indices.append(xp.take(rows, done, axis=0))
+                bounds, norms = xp.take(bounds, left, axis=0), xp.take(norms, left)
+                pending = xp.take(pending, left)
+                wide = min(n_rows, 4 * wide)
+        order = xp.argsort(xp.concat(done_queries))
+        found, rows = (xp.take(xp.concat(part), order, axis=0) for part in (distances, indices))
+        return found, rows
 
-    ``n_spare`` is the largest number of rows excluded for a query (codes as in `nearest_rows`).
-    """
-    xp = namespace(Q)
-    n_rows = fitted.X.shape[0]
-    width = min(n_rows, k + n_spare + 8)
-    cost = 3 * n_rows * xp.finfo(Q.dtype).bits // 8 + 40 * width * (Q.shape[1] + 4)
-    done_queries, distances, indices = [], [], []
-    for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
-        bounds, norms, unit = fitted.lower_bounds(Q[block, :])
-        pending, wide = xp.arange(block.start, block.stop, device=compat.device(Q)), width
-        while pending.shape[0]:
-            candidates, farthest = _smallest(bounds, wide)
-            queries = xp.take(Q, pending, axis=0)
-            codes = xp.take(query_codes, pending)
-            squares, rows = _ordered(fitted.X, queries, candidates, row_codes, codes, k)
-            least = xp.astype(farthest, xp.float64) + xp.astype(norms, xp.float64)
-            is_final = least > squares[:, -1] * unit
-            if wide == n_rows:
-                is_final = xp.ones_like(is_final)
-            done, left = xp.nonzero(is_final)[0], xp.nonzero(~is_final)[0]
-            done_queries.append(xp.take(pending, done))
-            distances.append(xp.astype(xp.sqrt(xp.take(squares, done, axis=0)), Q.dtype))
-            indices.append(xp.take(rows, done, axis=0))
-            bounds, norms = xp.take(bounds, left, axis=0), xp.take(norms, left)
-            pending = xp.take(pending, left)
-            wide = min(n_rows, 4 * wide)
-    order = xp.argsort(xp.concat(done_queries))
-    return xp.take(xp.concat(distances), order, axis=0), xp.take(xp.concat(indices), order, axis=0)
+    def within(self, Q: Any, radii: Any, left_out: Any) -> tuple[Any, Any, Any]:
+        """Return queries, rows and distances of all pairs within the radius of their query.
 
-
-def within_on_device(
-    fitted: DeviceRows, Q: Any, radii: Any, row_codes: Any, query_codes: Any
-) -> tuple[Any, Any, Any]:
-    """Return queries, rows and distances of all pairs within the radius of their query.
-
-    Pairs are ordered by query, distance and row.
-    """
-    xp = namespace(Q)
-    parts = []
-    cost = 6 * fitted.X.shape[0] * xp.finfo(Q.dtype).bits // 8
-    for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
-        bounds, norms, unit = fitted.lower_bounds(Q[block, :])
-        bounds += norms[:, None]
-        reach = xp.astype(radii[block], xp.float64)
-        limit = xp.astype(reach * reach * (unit * (1 + 1e-6)), Q.dtype)
-        queries, rows = xp.nonzero(bounds <= limit[:, None])
-        squares = _pair_squares(fitted.X, Q[block, :], queries, rows)
-        roots = xp.sqrt(squares)
-        codes = xp.take(query_codes[block], queries)
-        kept = (roots <= xp.take(reach, queries)) & (xp.take(row_codes, rows) != codes)
-        queries, rows, roots = queries[kept], rows[kept], roots[kept]
-        # Pairs come by query and row: two stable sorts order them by query, distance and row.
-        order = xp.argsort(roots, stable=True)
-        order = xp.take(order, xp.argsort(xp.take(queries, order), stable=True))
-        queries = xp.take(queries, order) + block.start
-        parts.append((queries, xp.take(rows, order), xp.take(roots, order)))
-    queries, rows, roots = (xp.concat(column) for column in zip(*parts, strict=True))
-    return queries, rows, xp.astype(roots, Q.dtype)
+        Pairs are ordered by query, distance and row.
+        """
+        xp = namespace(Q)
+        parts = []
+        cost = 6 * self.X.shape[0] * xp.finfo(Q.dtype).bits // 8
+        for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
+            bounds, norms, unit = self.lower_bounds(Q[block, :])
+            bounds += norms[:, None]
+            reach = xp.astype(radii[block], xp.float64)
+            limit = xp.astype(reach * reach * (unit * (1 + 1e-6)), Q.dtype)
+            queries, rows = xp.nonzero(bounds <= limit[:, None])
+            squares = _pair_squares(self.X, Q[block, :], queries, rows)
+            roots = xp.sqrt(squares)
+            codes = xp.take(left_out.query_codes[block], queries)
+            kept = (roots <= xp.take(reach, queries)) & (xp.take(left_out.row_codes, rows) != codes)
+            queries, rows, roots = queries[kept], rows[kept], roots[kept]
+            # Pairs come by query and row: two stable sorts order them by query, distance and row.
+            order = xp.argsort(roots, stable=True)
+            order = xp.take(order, xp.argsort(xp.take(queries, order), stable=True))
+            queries = xp.take(queries, order) + block.start
+            parts.append((queries, xp.take(rows, order), xp.take(roots, order)))
+        queries, rows, roots = (xp.concat(column) for column in zip(*parts, strict=True))
+        return queries, rows, xp.astype(roots, Q.dtype)
 
 
 def _smallest(bounds, width):
@@ -516,7 +512,7 @@ def _ordered(X, Q, candidates, row_codes, query_codes, k):
     left_out = xp.reshape(xp.take(row_codes, flat), (n_queries, width)) == query_codes[:, None]
     squares = xp.where(left_out, xp.asarray(xp.inf, dtype=xp.float64), squares)
     order = xp.argsort(squares, axis=1, stable=True)[:, :k]
-    return (xp.take_along_axis(part, order, axis=1) for part in (squares, rows))
+    return xp.take_along_axis(squares, order, axis=1), xp.take_along_axis(rows, order, axis=1)
 
 
 def _pair_squares(X, Q, queries, rows):
