@@ -224,12 +224,11 @@ class _Training:
         n_steps = max(_MIN_STEPS, round(n_rows / plan.batch_size))
         self._at_once = at_once = min(n_steps, _STEPS_AT_ONCE)
         self._n_parts = -(-n_steps // at_once)
-        parts = zip(*starts, strict=True)
-        self.nets = nets = kernels.Nets(
-            shape, *(self._put(np.concatenate(p), dtype) for p in parts)
-        )
+        parts = (self._put(np.concatenate(part), dtype) for part in zip(*starts, strict=True))
+        self.nets = nets = kernels.Nets(shape, *parts)
         xp = namespace(nets.flat)
-        moments = [xp.zeros_like(nets.flat) for _ in range(3)]  # gradient, and two of AdamW
+        # Gradient, and both moments of AdamW.
+        moments = xp.zeros_like(nets.flat), xp.zeros_like(nets.flat), xp.zeros_like(nets.flat)
         queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
         n_voters = min(n_rows, _HELD_OUT_VOTERS)
         voters = self._put(np.stack([rows[:n_voters] for rows in self._rows]))
@@ -237,14 +236,14 @@ class _Training:
         start = _rates(plan, np.arange(at_once), np.zeros(len(seeds)))
         self._rates = rates = self._put(start, dtype)
         self._loss = loss = self._put(np.zeros(len(seeds)), dtype)
-        options = {"batch_size": plan.batch_size, "classes": classes, "decay": plan.weight_decay}
+        sizes = {"batch_size": plan.batch_size, "decay": plan.weight_decay}
 
         # These functions do not reference self: a reference cycle would leave recordings to the
         # garbage collector, which must not free them while another one is recorded.
         def steps():
             for t in range(at_once):
                 loss[...] += kernels.training_step(
-                    nets, moments, data, windows[t, ...], rates[t, ...], **options
+                    nets, moments, data, windows[t, ...], rates[t, ...], classes=classes, **sizes
                 )
 
         def check():

@@ -340,7 +340,7 @@ class Nets:
 
 def training_step(
     nets: Nets,
-    moments: list,
+    moments: tuple[Any, Any, Any],
     data: tuple,
     window: Any,
     rates: Any,
