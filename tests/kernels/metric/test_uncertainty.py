@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vicinal._base import host_jobs
 from vicinal._kernels.metric._uncertainty import (
     block_map,
-    class_blocks,
     class_bounds,
     hide_unweighted,
     mean_neighbor_distance,
@@ -32,15 +31,9 @@ def plain_uncertainty(X, codes, n_neighbors, bandwidth2, weights):
     return np.array(out)
 
 
-def test_bounds_and_blocks_of_classes():
+def test_bounds_of_classes():
     codes = np.array([0, 0, 0, 2, 2])
-    bounds = class_bounds(codes, 4)
-    assert_array_equal(bounds, [0, 3, 3, 5, 5])
-    assert class_blocks(bounds, 8, max_rows=2) == [
-        (0, slice(0, 2)),
-        (0, slice(2, 3)),
-        (2, slice(3, 5)),
-    ]
+    assert_array_equal(class_bounds(codes, 4), [0, 3, 3, 5, 5])
 
 
 def test_distances_hide_the_row_itself_and_rows_without_weight():

@@ -1,6 +1,7 @@
 """Gaussian mixtures of weighted rows by penalised EM, and Fisher's criterion on gated features."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -56,35 +57,23 @@ _COLLAPSE = (
 )
 
 
-def _log_root_determinants(roots: Any, covariance_type: str, n_features: int, xp: Any) -> Any:
-    """``log |precision|^{1/2}`` of each component, (K,) or a scalar for tied."""
-    if covariance_type in ("full", "tied"):
-        return xp.sum(xp.log(xp.linalg.diagonal(roots)), axis=-1)
-    if covariance_type == "diag":
-        return xp.sum(xp.log(roots), axis=1)
-    return n_features * xp.log(roots)
-
-
 def log_densities(X: Any, components: Components, covariance_type: str) -> Any:
     """``log(w_k N(x; m_k, S_k))`` of each row and component: (n_samples, K)."""
     xp = compat.array_namespace(X)
     n_features = X.shape[1]
-    roots = components.precision_roots
-    squares = []
+    densities = []
     for k in range(components.means.shape[0]):
+        root = components.precision_roots
+        root = root if covariance_type == "tied" else root[k, ...]
         difference = X - components.means[k, :][None, :]
-        if covariance_type == "full":
-            difference = difference @ roots[k, :, :]
-        elif covariance_type == "tied":
-            difference = difference @ roots
-        elif covariance_type == "diag":
-            difference = difference * roots[k, :][None, :]
+        if root.ndim == 2:
+            difference, scales = difference @ root, xp.linalg.diagonal(root)
         else:
-            difference = difference * roots[k]
-        squares.append(xp.sum(difference * difference, axis=1))
-    constant = _log_root_determinants(roots, covariance_type, n_features, xp)
-    constant = constant - 0.5 * n_features * float(np.log(2 * np.pi)) + xp.log(components.weights)
-    return constant[None, :] - 0.5 * xp.stack(squares, axis=1)
+            difference, scales = difference * root, xp.broadcast_to(root, (n_features,))
+        squares = xp.sum(difference * difference, axis=1)
+        densities.append(xp.sum(xp.log(scales)) - 0.5 * squares)
+    constant = xp.log(components.weights) - 0.5 * n_features * float(np.log(2 * np.pi))
+    return constant[None, :] + xp.stack(densities, axis=1)
 
 
 def log_sum_exp(values: Any, xp: Any) -> Any:
@@ -116,13 +105,13 @@ def moments(X: Any, sample_weight: Any, components: Components, covariance_type:
     Moments of separate row blocks add up, so this is also the map of a map-reduce.
     """
     n_components, n_features = components.means.shape
-    total = None
-    for block in row_blocks(X.shape[0], 8 * (3 * n_features + 4 * n_components)):
-        part = _block_moments(X[block, :], sample_weight[block], components, covariance_type)
-        total = part if total is None else add_moments(total, part)
-    if total is None:  # no rows: sums of nothing
-        return _block_moments(X, sample_weight, components, covariance_type)
-    return total
+    # Without rows there is one block, of sums of nothing.
+    blocks = row_blocks(max(X.shape[0], 1), 8 * (3 * n_features + 4 * n_components))
+    parts = (
+        _block_moments(X[block, :], sample_weight[block], components, covariance_type)
+        for block in blocks
+    )
+    return reduce(add_moments, parts)
 
 
 def add_moments(first: Moments, second: Moments) -> Moments:
@@ -222,56 +211,38 @@ def scatter(X: Any, sample_weight: Any) -> Any:
     return (X * sample_weight[:, None]).T @ X
 
 
-def em_steps(
-    start: Components,
+def expectation_maximisation(
+    e_step: Callable[[list[Components]], list[Moments]],
+    starts: Iterable[Components],
     total_scatter: Any,
     ridge: float,
     covariance_type: str,
     *,
     tol: float,
     max_iter: int,
-) -> Generator[Components, Moments, tuple[Components, list[float], bool]]:
-    """Yield parameters to measure and take their moments; return what EM comes to.
+) -> list[tuple[Components, list[float], bool]]:
+    """Iterate every start, all of them in step; return what each comes to.
 
     That is the parameters, the objective after each step and whether it converged. The objective
-    is the penalised weighted log-likelihood per unit of weight.
+    is the penalised weighted log-likelihood per unit of weight. ``e_step`` gives the moments of all
+    the data, wherever they are, for several mixtures: one pass over the rows serves all starts.
     """
-    components = start
-    path: list[float] = []
-    for _ in range(max_iter + 1):
-        found = yield components
-        total = float(compat.array_namespace(found.counts).sum(found.counts))
-        path.append((found.objective - penalty(components, ridge, covariance_type)) / total)
-        if len(path) > 1 and abs(path[-1] - path[-2]) < tol:
-            return components, path, True
-        if len(path) <= max_iter:
-            components = update(found, components.means, total_scatter, ridge, covariance_type)
-    return components, path, False
-
-
-def expectation_maximisation(
-    e_step: Callable[[list[Components]], list[Moments]],
-    starts: Iterable[Components],
-    *settings: Any,
-    **limits: Any,
-) -> list[tuple[Components, list[float], bool]]:
-    """Iterate every start of :func:`em_steps`, all of them in step; return what each comes to.
-
-    ``e_step`` gives the moments of all the data, wherever they are, for several mixtures: one pass
-    over the rows serves all starts.
-    """
-    runs = [em_steps(start, *settings, **limits) for start in starts]
-    ends: list[Any] = [None] * len(runs)
-    pending = {i: next(run) for i, run in enumerate(runs)}
-    while pending:
-        found = e_step(list(pending.values()))
-        for i, moments_of_run in zip(list(pending), found, strict=True):
-            try:
-                pending[i] = runs[i].send(moments_of_run)
-            except StopIteration as end:
-                ends[i] = end.value
-                del pending[i]
-    return ends
+    mixtures = list(starts)
+    paths: list[list[float]] = [[] for _ in mixtures]
+    pending, converged = list(range(len(mixtures))), set()
+    while pending and len(paths[pending[0]]) <= max_iter:
+        found = e_step([mixtures[i] for i in pending])
+        for i, own in zip(pending, found, strict=True):
+            path, components = paths[i], mixtures[i]
+            total = float(compat.array_namespace(own.counts).sum(own.counts))
+            path.append((own.objective - penalty(components, ridge, covariance_type)) / total)
+            if len(path) > 1 and abs(path[-1] - path[-2]) < tol:
+                converged.add(i)
+            elif len(path) <= max_iter:
+                means = components.means
+                mixtures[i] = update(own, means, total_scatter, ridge, covariance_type)
+        pending = [i for i in pending if i not in converged]
+    return [(mixtures[i], paths[i], i in converged) for i in range(len(mixtures))]
 
 
 def gated_features(X: Any, shares: Any, centers: Any, *, offset: bool) -> Any:

@@ -1,13 +1,11 @@
 """Uncertainty of nearest-neighbour classification at each row, in blocks of distances."""
 
-import functools
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from vicinal._base import (
     block_limits,
@@ -17,17 +15,12 @@ from vicinal._base import (
     row_blocks,
     thread_map,
 )
-
-
-@functools.cache
-def _controller() -> ThreadpoolController:
-    # Looking for the loaded libraries takes milliseconds, so it is done once per process.
-    return ThreadpoolController()
+from vicinal._base._compat import threadpool_controller
 
 
 def one_blas_thread() -> Any:
     """Return a context in which BLAS keeps to one thread, so that threads of ours can call it."""
-    return _controller().limit(limits=1, user_api="blas")
+    return threadpool_controller().limit(limits=1, user_api="blas")
 
 
 def one_thread_each() -> Any:
@@ -36,7 +29,7 @@ def one_thread_each() -> Any:
     Small work gains little by more of them, and on a busy machine threads that wait for one another
     take several times as long.
     """
-    return _controller().limit(limits=1)
+    return threadpool_controller().limit(limits=1)
 
 
 def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:
@@ -55,23 +48,6 @@ _RUN = 16
 def class_bounds(sorted_codes: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the ``n_classes + 1`` positions between which each class lies in sorted codes."""
     return np.searchsorted(sorted_codes, np.arange(n_classes + 1))
-
-
-def class_blocks(
-    bounds: np.ndarray,
-    bytes_per_row: int,
-    *,
-    working_memory: float | None = None,
-    max_rows: int | None = None,
-) -> list[tuple[int, slice]]:
-    """Return ``(class, rows)`` pairs that cover sorted rows, no block crossing a class."""
-    return [
-        (c, slice(lower + block.start, lower + block.stop))
-        for c, (lower, upper) in enumerate(pairwise(bounds.tolist()))
-        for block in row_blocks(
-            upper - lower, bytes_per_row, working_memory=working_memory, max_rows=max_rows
-        )
-    ]
 
 
 def cached_rows(X: Any) -> int | None:
@@ -161,5 +137,10 @@ def neighbor_uncertainty(
         other = xp.sum(similarity[:, :lower], axis=1) + xp.sum(similarity[:, upper:], axis=1)
         return other / (same + other)
 
-    blocks = class_blocks(bounds, 4 * 8 * n, max_rows=cached_rows(X))
+    # No block crosses a class.
+    blocks = [
+        (c, slice(lower + block.start, lower + block.stop))
+        for c, (lower, upper) in enumerate(pairwise(bounds.tolist()))
+        for block in row_blocks(upper - lower, 4 * 8 * n, max_rows=cached_rows(X))
+    ]
     return xp.concat(block_map(of_block, blocks, host_jobs(X, n_jobs)))
