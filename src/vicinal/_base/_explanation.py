@@ -330,22 +330,21 @@ def base_model_section(
     **values
         Single numbers.
     """
+    head: tuple[str, ...]
     parts = np.asarray(weights)[:, None] * predictions
     at = 0 if classes is None else int(parts.sum(axis=0).argmax())
-    head: tuple[str, ...] = ("base model", "prediction", "weight", "contribution")
-    if classes is not None:
-        head = ("base model", "prediction", "probability", "weight", "contribution")
     rows: list[tuple] = []
     for m in np.argsort(-np.asarray(weights), kind="stable"):
-        weight, part, value = float(weights[m]), float(parts[m, at]), float(predictions[m, at])
-        if classes is None:
-            rows.append((names[m], value, weight, part))
-        else:
-            rows.append((names[m], classes[predictions[m].argmax()], value, weight, part))
-    if classes is not None:
-        summary += f" Contributions add up to the probability of {show(classes[at])}."
+        value, weight, part = float(predictions[m, at]), float(weights[m]), float(parts[m, at])
+        label = () if classes is None else (classes[predictions[m].argmax()],)
+        rows.append((names[m], *label, value, weight, part))
+    if classes is None:
+        head, total = ("base model", "prediction"), "prediction"
     else:
-        summary += " Contributions add up to the prediction."
+        head = ("base model", "prediction", "probability")
+        total = f"probability of {show(classes[at])}"
+    head = (*head, "weight", "contribution")
+    summary += f" Contributions add up to the {total}."
     return ExplanationSection(
         "base_models", "Base models", summary, head, rows, "contribution", values
     )

@@ -202,14 +202,11 @@ def held_out(
     HeldOut
         Candidates and their predictions.
     """
+    options = {"rows": rows, "sample_weight": sample_weight, "groups": groups}
     if isinstance(estimator, Pipeline) and hasattr(estimator.steps[-1][1], "held_out"):
-        return _held_out_of_pipeline(
-            estimator, X, y, folds, rows=rows, sample_weight=sample_weight, groups=groups
-        )
+        return _held_out_of_pipeline(estimator, X, y, folds, **options)
     if hasattr(estimator, "held_out"):
-        return estimator.held_out(
-            X, y, folds=folds, rows=rows, sample_weight=sample_weight, groups=groups
-        )
+        return estimator.held_out(X, y, folds=folds, **options)
     return held_out_by_folds(
         estimator, X, y, folds, sample_weight=sample_weight, method=method, rows=rows, n_jobs=n_jobs
     )

@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """Conformal intervals, label sets and typicality from held-out predictions of a fitted model."""
 
 from vicinal._conformal._decisions import decide
@@ -8,21 +9,6 @@ from vicinal._conformal._held_out_rows import (
     LabelSetMixin,
     TypicalityMixin,
     held_out_by,
-    some_rows,
 )
-from vicinal._conformal._intervals import check_coverage
+from vicinal._conformal._intervals import check_coverage, some_rows
 from vicinal._conformal._typicality import StandardizedRows, Typicality
-
-__all__ = [
-    "FoldedRowsMixin",
-    "HeldOutRows",
-    "IntervalMixin",
-    "LabelSetMixin",
-    "StandardizedRows",
-    "Typicality",
-    "TypicalityMixin",
-    "check_coverage",
-    "decide",
-    "held_out_by",
-    "some_rows",
-]

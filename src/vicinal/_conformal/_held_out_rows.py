@@ -31,11 +31,10 @@ from vicinal._conformal._intervals import (
     ResidualIntervals,
     label_sets,
     log_share,
+    some_rows,
 )
 from vicinal._conformal._typicality import StandardizedRows, Typicality
 
-# Quantiles of more rows are hardly better, and models larger.
-_MAX_ROWS = 5000
 _N_FOLDS = 5
 # Models fitted to this share of the rows need no learning curve.
 _NEARLY_ALL = 0.95
@@ -125,11 +124,6 @@ class HeldOutRows:
         vars(self).update({"groups": None} | state)  # files of earlier versions have none
 
 
-def some_rows(n: int) -> np.ndarray:
-    """Return rows of a table that represent all of them, ascending."""
-    return np.arange(n) if n <= _MAX_ROWS else np.linspace(0, n - 1, _MAX_ROWS).astype(np.int64)
-
-
 def held_out_by(
     estimator: Any, data: TrainingData, folds: list[np.ndarray], *, rows=None, n_jobs=None
 ) -> dict[str, Any]:
@@ -141,20 +135,16 @@ def held_out_by(
     of even and of odd number are held out together), which show how errors fall with the number of
     rows. ``coarse`` is ``None`` if folds are few or small.
     """
-    method = "predict" if data.classes is None else "predict_proba"
+    options = {
+        "sample_weight": data.sample_weight,
+        "method": "predict" if data.classes is None else "predict_proba",
+        "classes": data.classes,
+        "rows": rows,
+        "n_jobs": n_jobs,
+    }
 
     def predicted(folds):
-        found = held_out_by_folds(
-            estimator,
-            data.X,
-            data.labels,
-            folds,
-            sample_weight=data.sample_weight,
-            method=method,
-            classes=data.classes,
-            rows=rows,
-            n_jobs=n_jobs,
-        )
+        found = held_out_by_folds(estimator, data.X, data.labels, folds, **options)
         return found.predictions[0][np.argsort(found.rows)]
 
     if data.classes is not None:
@@ -234,8 +224,7 @@ class TypicalityMixin:
                 f"by={by!r} needs rows in the columns of the table, which {type(self).__name__} "
                 "does not store; wrap it in ConformalRegressor or ConformalClassifier."
             )
-        by = [by] if isinstance(by, str | Integral) else list(by)
-        columns = [j for name in by for j in self._encoded_columns(name)]
+        columns = [j for name in _columns(by) for j in self._encoded_columns(name)]
         parts = (rows[:, columns] for rows in (held_out.X, numbers))
         parts = (part.toarray() if sparse.issparse(part) else part for part in parts)
         return GroupRows(*parts, held_out.weights)
@@ -248,8 +237,7 @@ class TypicalityMixin:
         """Return the columns of the row numbers that hold a column of the table."""
         table = self._encoder()
         names = column_names(np.empty((0, self.n_features_in_)), self)
-        is_known = name in names if isinstance(name, str) else 0 <= name < len(names)
-        if not is_known:
+        if name not in (names if isinstance(name, str) else range(len(names))):
             raise ValueError(f"by={name!r} is not a column; choose from {', '.join(names)}.")
         name = name if isinstance(name, str) else names[name]
         if table is None:
@@ -266,9 +254,8 @@ class TypicalityMixin:
         if not len(rows):
             return
         X = X if hasattr(X, "shape") else np.asarray(X)
-        by = [by] if isinstance(by, str | Integral) else list(by)
         names = column_names(X, self)
-        at = [names.index(name) if isinstance(name, str) else name for name in by]
+        at = [names.index(name) if isinstance(name, str) else name for name in _columns(by)]
         cells = zip(*(column_values(rows_of(X, rows), j) for j in at), strict=True)
         groups = [
             ", ".join(f"{names[j]}={value!r}" for j, value in zip(at, row, strict=True))
@@ -367,6 +354,10 @@ class LabelSetMixin(TypicalityMixin):
         """Return labels of least expected cost, ``None`` where the model abstains."""
         held_out = None if abstain is None else self._held_out_rows()
         return decide(proba, self.classes_, cost_matrix, abstain, held_out)
+
+
+def _columns(by) -> list:
+    return [by] if isinstance(by, str | Integral) else list(by)
 
 
 def _check_one_of(**options) -> None:

@@ -18,6 +18,8 @@ from vicinal._kernels.calibration._conformal import (
 )
 
 _SIZES = (20, 40, 80, 160, 320, 640)
+# Quantiles of more rows are hardly better, and models larger.
+_MAX_HELD_OUT = 5000
 # Rows on which sizes are compared.
 _MAX_ROWS = 2000
 # With fewer rows the scale is constant.
@@ -32,6 +34,11 @@ _MAX_COLUMNS = 20
 _RIDGE = 0.01
 # Numbers with more different values are grouped by their quintiles.
 _MAX_GROUPS = 20
+
+
+def some_rows(n: int, at_most: int = _MAX_HELD_OUT) -> np.ndarray:
+    """Return rows of a table that represent all of them, ascending."""
+    return np.arange(n) if n <= at_most else np.linspace(0, n - 1, at_most).astype(np.int64)
 
 
 class LocalScale:
@@ -85,7 +92,7 @@ class LocalScale:
         self.floor = np.zeros(errors.shape[1])
         if self.size is not None:
             everyone = np.arange(len(errors))
-            self.held_out = self._left_out(everyone, self.size, self.degree)
+            self.held_out = self._fits(rows.Z, self.size, self.degree, everyone)
             self.floor = np.quantile(self.held_out, _FLOOR_QUANTILE, axis=0)
         # If every error is zero, any positive scale is valid.
         least = np.where(self.level > 0.0, 1e-6 * self.level, 1.0)
@@ -98,14 +105,9 @@ class LocalScale:
 
     def __call__(self, X) -> np.ndarray:
         """Return the scale at queries, (n_queries, n_outputs)."""
-        n = X.shape[0]
         if self.size is None:
-            return np.maximum(np.tile(self.level, (n, 1)), self.floor)
-        Z = self.rows.coordinates(X)
-        out = np.empty((n, self.errors.shape[1]))
-        for block in self._blocks(n, self.size):
-            found = self.rows.neighbors_at(Z[block], self.size + 1)
-            out[block] = self._fits(Z[block], *found, self.degree)
+            return np.maximum(np.tile(self.level, (X.shape[0], 1)), self.floor)
+        out = self._fits(self.rows.coordinates(X), self.size, self.degree)
         return self.unit * np.maximum(out, self.floor) ** self.power
 
     def unseen(self, folds: np.ndarray) -> np.ndarray:
@@ -119,7 +121,7 @@ class LocalScale:
         if self.size is None:
             return np.ones(self.errors.shape[1])
         middle = np.median(self.errors, axis=0)
-        rows = self._some_rows()
+        rows = some_rows(len(self.errors), _MAX_ROWS)
         apart = everyone = np.zeros((2, self.errors.shape[1]))
         for block in self._blocks(len(rows), self.size):
             own = rows[block]
@@ -137,12 +139,6 @@ class LocalScale:
         known = (apart > 0.0) & (everyone > 0.0)
         ratio = np.where(known, apart, 1.0) / np.where(known, everyone, 1.0)
         return ratio.min(axis=0) ** self.power
-
-    def _some_rows(self) -> np.ndarray:
-        n = len(self.errors)
-        if n <= _MAX_ROWS:
-            return np.arange(n)
-        return np.unique(np.linspace(0, n - 1, _MAX_ROWS).astype(np.int64))
 
     def _constant(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean error, and the same without each row and its group."""
@@ -164,12 +160,13 @@ class LocalScale:
             plans += [(size, 1) for size, _ in plans if size >= 4 * (d + 1)]
         if n < _MIN_ROWS or not plans:
             return None, 0
-        rows = self._some_rows()
+        rows = some_rows(len(self.errors), _MAX_ROWS)
         level, constant = self._constant()
         unit = np.where(level > 0.0, level, 1.0)
         share = self.weights[rows] / self.weights[rows].sum()
         losses = [self._losses(constant[rows], rows, unit)]
-        losses += [self._losses(self._left_out(rows, *plan), rows, unit) for plan in plans]
+        fits = (self._fits(self.rows.Z[rows], *plan, rows) for plan in plans)
+        losses += [self._losses(fit, rows, unit) for fit in fits]
         means = [share @ loss for loss in losses]
         best = int(np.argmin(means))
         gain = losses[0] - losses[best]
@@ -178,7 +175,7 @@ class LocalScale:
 
     def _flattest(self) -> tuple[float, np.ndarray]:
         """Return the smallest power that the likelihood does not reject, and its unit."""
-        rows = self._some_rows()
+        rows = some_rows(len(self.errors), _MAX_ROWS)
         share = self.weights[rows] / self.weights[rows].sum()
         level = np.where(self.level > 0.0, self.level, 1.0)
         flat = [self.held_out[rows] ** power for power in _POWERS]
@@ -198,18 +195,22 @@ class LocalScale:
         scale = np.maximum(scale / unit, 1e-3)
         return (np.log(scale) + self.errors[rows] / unit / scale).mean(axis=1)
 
-    def _left_out(self, rows: np.ndarray, size: int, degree: int) -> np.ndarray:
-        out = np.empty((len(rows), self.errors.shape[1]))
-        for block in self._blocks(len(rows), size):
-            own = rows[block]
-            found = self.rows.neighbors_of_training(own, size + 1, self.groups)
-            out[block] = self._fits(self.rows.Z[own], *found, degree)
-        return out
-
     def _blocks(self, n: int, size: int):
         return row_blocks(n, 32 * (size + 1) * (self.rows.Z.shape[1] + 1), max_rows=2048)
 
-    def _fits(self, Z, distances: np.ndarray, indices: np.ndarray, degree: int) -> np.ndarray:
+    def _fits(self, Z, size: int, degree: int, own: np.ndarray | None = None) -> np.ndarray:
+        """Return local fits at coordinates, of training rows ``own`` without their groups."""
+        out = np.empty((Z.shape[0], self.errors.shape[1]))
+        for block in self._blocks(Z.shape[0], size):
+            if own is None:
+                distances, indices = self.rows.search.kneighbors(Z[block], size + 1)
+            else:
+                rows = own[block]
+                distances, indices = self.rows.neighbors_of_training(rows, size + 1, self.groups)
+            out[block] = self._fit(Z[block], distances, indices, degree)
+        return out
+
+    def _fit(self, Z, distances: np.ndarray, indices: np.ndarray, degree: int) -> np.ndarray:
         indices = indices[:, :-1]
         weights = tricube(distances) * self.weights[indices]
         weights = weights / weights.sum(axis=1, keepdims=True)

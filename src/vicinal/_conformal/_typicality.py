@@ -55,11 +55,7 @@ class StandardizedRows:
 
     def neighbors(self, X, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return distances and indices of the k nearest training rows of each query."""
-        return self.neighbors_at(self.coordinates(X), k)
-
-    def neighbors_at(self, Z, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for queries given by their coordinates."""
-        return self.search.kneighbors(Z, k)
+        return self.search.kneighbors(self.coordinates(X), k)
 
     def neighbors_of_training(
         self, rows: np.ndarray, k: int, groups: np.ndarray | None = None
