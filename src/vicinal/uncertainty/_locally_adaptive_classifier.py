@@ -178,10 +178,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     repetition nor the order of the rows changes anything.
 
     One gradient takes :math:`O(N^2 (q + m))` operations in single precision, in blocks of rows:
-    memory does not grow with :math:`N^2`. Neighbourhoods are truncated: terms of a sum over N rows
-    below 1e-6 / N of the largest one are skipped (1e-14 / N in double precision, for predictions of
-    float64 rows), which changes the sum by less than rounding. Torch tensors (any array of the
-    array-API standard) stay on their device; only matrices of the size of a metric are copied.
+    memory does not grow with :math:`N^2`. Torch tensors (any array of the array-API standard) stay
+    on their device; only matrices of the size of a metric are copied.
 
     References
     ----------
