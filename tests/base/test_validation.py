@@ -57,17 +57,10 @@ def test_groups_need_an_entry_for_every_row():
 
 def test_rows_without_weight_are_dropped_from_every_array():
     X, y = np.arange(6.0).reshape(3, 2), np.array(["a", "b", "c"])
-    weights, rows, labels, nothing = positive_rows([2.0, 0.0, 1.0], X, y, None)
+    weights, rows, labels = positive_rows([2.0, 0.0, 1.0], X, y)
     assert_array_equal(weights, [2.0, 1.0])
     assert_array_equal(rows, X[[0, 2]])
     assert_array_equal(labels, ["a", "c"])
-    assert nothing is None
-
-
-def test_weights_of_one_may_be_left_out():
-    X = np.ones((3, 1))
-    assert positive_rows([1.0, 0.0, 1.0], X, compact=True)[0] is None
-    assert_array_equal(positive_rows(None, X)[0], np.ones(3))
 
 
 def test_rows_of_a_sparse_matrix_are_dropped_too():

@@ -179,7 +179,7 @@ def test_errors_name_the_remedy(data):
     with pytest.raises(AttributeError, match="partial_fit") as caught:
         WeightedLDA("auto").partial_fit(X, y, classes=np.unique(y))
     assert "use fit" in str(caught.value.__cause__)
-    with pytest.raises(ValueError, match="'cow', which is not among classes"):
+    with pytest.raises(ValueError, match="label 'cow' is not among classes"):
         WeightedLDA().fit(X, y).partial_fit(X[:2], np.array(["ape", "cow"]))
     with pytest.raises(ValueError, match="differ from classes_="):
         WeightedLDA().fit(X, y).partial_fit(X, y, classes=["ape", "cow"])

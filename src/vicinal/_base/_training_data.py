@@ -20,16 +20,16 @@ from vicinal._base._arrays import (
     namespace,
     on_device_of,
 )
-from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._compat import num_samples
 from vicinal._base._held_out import hold_out, rows_outside
 from vicinal._base._validation import (
     check_device_weights,
     check_groups,
     check_is_table,
     check_magnitude,
+    check_weights,
     encode_device_labels,
     encode_labels,
-    positive_rows,
     select_rows,
     validate_array_api,
 )
@@ -131,15 +131,9 @@ class TrainingData:
     def take(self, index: np.ndarray) -> "TrainingData":
         """Return some of the rows, with their targets, weights and groups."""
         index = as_numpy(index)
-        vectors = {
-            name: None if values is None else select_rows(values, index)
-            for name, values in (
-                ("y", self.y),
-                ("sample_weight", self.sample_weight),
-                ("groups", self.groups),
-            )
-        }
-        return replace(self, X=self.rows(index), index=self.positions[index], start=0, **vectors)
+        given = {name: getattr(self, name) for name in ("y", "sample_weight", "groups")}
+        parts = {name: select_rows(v, index) for name, v in given.items() if v is not None}
+        return replace(self, X=self.rows(index), index=self.positions[index], start=0, **parts)
 
     def check_on_host(self, what: str) -> None:
         """Raise if the rows are on a device, which ``what`` does not support."""
@@ -254,16 +248,14 @@ def training_data(
         X = validate_data(estimator, X, reset=reset, **options)
     else:
         X, y = validate_data(estimator, X, y, reset=reset, **options)
-    n_given = num_samples(X)
-    groups = check_groups(groups, n_given)
+    groups = check_groups(groups, num_samples(X))
     if groups is not None:
         groups = np.unique(groups, return_inverse=True)[1]
-    rows = np.arange(n_given)
-    weight, rows, y, groups = positive_rows(sample_weight, rows, y, groups, compact=True)
-    index = None
-    if len(rows) < n_given:
-        X, index = rows_of(X, rows), rows
-    return TrainingData(X, y, None, weight, groups, index).encoded(task)
+    weights = check_weights(sample_weight, X)
+    kept = np.flatnonzero(weights)
+    has_weights = np.any(weights[kept] != 1.0)
+    data = TrainingData(X, y, None, weights if has_weights else None, groups)
+    return (data if len(kept) == len(weights) else data.take(kept)).encoded(task)
 
 
 def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options):

@@ -225,22 +225,27 @@ def _is_number(dtype: Any) -> bool:
     return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "biuf"
 
 
-def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = False) -> tuple:
+def positive_rows(sample_weight: Any, X: Any, *arrays: Any) -> tuple:
     """Return (weights, X, *arrays) without the rows of weight zero.
 
-    They are dropped first, so that weight 0 equals removal by construction. Arrays may be ``None``.
-    With ``compact``, weights that are all one are returned as ``None``.
+    They are dropped first, so that weight 0 equals removal by construction.
     """
-    weights: Any = check_weights(sample_weight, X)
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every row, but at least one must be positive.")
-    if weights.min() <= 0.0:
-        kept = np.flatnonzero(weights)
-        weights, X = weights[kept], X[kept]
-        arrays = tuple(None if array is None else array[kept] for array in arrays)
-    if compact and np.all(weights == 1.0):
-        weights = None
-    return (weights, X, *arrays)
+    weights = check_weights(sample_weight, X)
+    kept = np.flatnonzero(weights)
+    if len(kept) == len(weights):
+        return (weights, X, *arrays)
+    return tuple(part[kept] for part in (weights, X, *arrays))
+
+
+def codes_among(labels: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the code of each label among the classes of an earlier fit."""
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        raise ValueError(
+            f"the label {unknown.tolist()[0]!r} is not among classes={classes.tolist()!r}; pass "
+            "all labels to the first fit."
+        )
+    return np.searchsorted(classes, labels)
 
 
 def check_parameters(estimator: Any) -> None:

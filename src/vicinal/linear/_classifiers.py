@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from vicinal._base import (
     atomic_fit,
     class_factors,
+    codes_among,
     documented,
     query_rows,
     random_seeds,
@@ -231,7 +232,7 @@ class WeightedLDA(_LinearScores):
                 f"classes={classes!r} differ from classes_={self.classes_.tolist()!r}; pass "
                 "classes=None, or start again with fit."
             )
-        rows = data.X, _codes_of(data.y, self.classes_), data.sample_weight
+        rows = data.X, codes_among(data.y, self.classes_), data.sample_weight
         n_classes = len(self.classes_)
         shifts = kernels.class_means(*rows, n_classes) if first else self.statistics_.shifts
         statistics = kernels.lda_statistics(*rows, n_classes, shifts=shifts)
@@ -261,17 +262,6 @@ def _check_classes(classes):
     if len(classes) < 2:
         raise ValueError(f"classes={classes.tolist()!r} has one label; at least two are needed.")
     return classes
-
-
-def _codes_of(y, classes):
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    unknown = classes[codes] != y
-    if unknown.any():
-        raise ValueError(
-            f"y holds the label {y[unknown].tolist()[0]!r}, which is not among classes="
-            f"{classes.tolist()!r}; pass all labels to the first partial_fit."
-        )
-    return codes
 
 
 def _check_priors(priors, n_classes):

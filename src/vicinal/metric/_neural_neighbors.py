@@ -23,6 +23,7 @@ from vicinal._base import (
     as_numpy,
     atomic_fit,
     class_factors,
+    codes_among,
     documented,
     fold_entries,
     free_memory,
@@ -704,12 +705,10 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
             The classifier, with more neighbours.
         """
         if not hasattr(self, "nets_"):
-            _check_known(classes, np.unique(as_numpy(y)))
+            codes_among([] if classes is None else classes, np.unique(as_numpy(y)))
             return self.fit(X, y, sample_weight)
         data = training_data(self, X, y, sample_weight, reset=False, arrays=True)
-        labels = as_numpy(data.y)
-        _check_known(labels, self.classes_)
-        codes = data.array(np.searchsorted(self.classes_, labels))
+        codes = data.array(codes_among(as_numpy(data.y), self.classes_))
         self._add_voters(replace(data, y=codes, classes=self.classes_))
         return self
 
@@ -739,13 +738,3 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         """Return the labels of neighbours."""
         codes = as_numpy(self.voter_outputs_[rows, ...]).argmax(axis=1)
         return self.classes_[codes]
-
-
-def _check_known(labels, classes) -> None:
-    """Raise if there are labels outside the classes."""
-    unknown = np.setdiff1d([] if labels is None else labels, classes)
-    if len(unknown):
-        raise ValueError(
-            f"y has classes {unknown.tolist()}, which the model was not trained on; fit it to all "
-            "rows."
-        )
