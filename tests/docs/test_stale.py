@@ -42,7 +42,7 @@ def test_words_about_the_code_are_not_code(stale):
     ("text", "module"),
     [
         ("from vicinal import LocalClassifier", "vicinal.local._classifiers"),
-        ("from vicinal.local import LoessRegressor", "vicinal.local._loess_regressor"),
+        ("from vicinal.local import LoessRegressor", "vicinal.local._regressors"),
         ("from vicinal import datasets", "vicinal.datasets"),
         ("from vicinal.io import (\n    load,\n    save,  # both\n)", "vicinal.io._model_file"),
         ('run("-c", "from vicinal.cli import main; main()")', "vicinal.cli"),
@@ -56,7 +56,7 @@ def test_a_name_leads_to_the_module_that_holds_it(stale, text, module):
 
 def test_a_benchmark_is_followed_to_its_kernels_and_not_to_its_neighbours(stale):
     names = {str(path) for path in stale.sources(BENCHMARKS / "bench_loess.py")}
-    assert any(name.endswith("local/_loess_regressor.py") for name in names)
+    assert any(name.endswith("local/_regressors.py") for name in names)
     assert any("/_kernels/" in name for name in names)
     assert not any("/partition/" in name or "/serve/" in name for name in names)
 

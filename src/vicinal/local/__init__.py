@@ -3,9 +3,8 @@
 from vicinal.local._anchored import AnchoredLocalClassifier, AnchoredLocalRegressor
 from vicinal.local._classifiers import LocalClassifier
 from vicinal.local._gradient_metric import GradientMetric
-from vicinal.local._loess_regressor import LoessRegressor
 from vicinal.local._principal_surface import PrincipalSurface
-from vicinal.local._regressors import LocalRegressor, NadarayaWatsonRegressor
+from vicinal.local._regressors import LocalRegressor, LoessRegressor, NadarayaWatsonRegressor
 
 __all__ = [
     "LocalClassifier",

@@ -12,7 +12,6 @@ from sklearn.utils import check_array, check_random_state
 
 from vicinal._base import Progress, TrainingData, group_folds, saved
 from vicinal._kernels.local._smoothing import blend_values, smooth_targets
-from vicinal.local._fit import loss_of
 from vicinal.local._fits import LocalFit
 from vicinal.local._neighborhoods import (
     Localizer,
@@ -23,15 +22,10 @@ from vicinal.local._neighborhoods import (
     drop_zeros,
     take_queries,
 )
-from vicinal.local._rows import (
-    MAX_ROWS,
-    LocalRows,
-    comparison_rows,
-    is_forest,
-    metric_views,
-    sees_labels,
-)
-from vicinal.local._solvers import over_queries, weight_shares
+from vicinal.local._rows import is_forest, sees_labels
+from vicinal.local._selection import loss_of, metric_views
+from vicinal.local._settings import MAX_ROWS, LocalSettings, comparison_rows
+from vicinal.local._solvers import over_queries
 
 # Rows that k-means sees: enough for good centres, and bounded for large tables.
 _ROWS_PER_ANCHOR = 20
@@ -124,7 +118,7 @@ class AnchorModels:
     def blended_slopes(self, found: WeightedNeighborhoods) -> np.ndarray:
         """Return the blended slopes, shape (n_queries, n_outputs, n_columns)."""
         flat = self.slopes.reshape(len(self.slopes), -1)
-        sums = smooth_targets(found.indptr, found.indices, weight_shares(found), flat)
+        sums = smooth_targets(found.indptr, found.indices, found.shares(), flat)
         return sums.reshape(-1, *self.slopes.shape[1:])
 
 
@@ -147,10 +141,6 @@ class BlendSolver:
     is_compiled = True
     has_gradient = False
 
-    def with_method(self, method: str | None) -> "BlendSolver":
-        """Return self: there is one kind of prediction."""
-        return self
-
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return the blended values, shape (1, n_queries, n_outputs)."""
         return self.anchors.predict(design, found, self.n_jobs)[None]
@@ -171,7 +161,7 @@ def blended_fit(anchors: AnchorModels, alpha: float, like: LocalFit) -> LocalFit
         data,
         rows=anchors.origins,
         y=anchors.values.argmax(axis=1) if is_classes else anchors.values,
-        index=data.search.index(anchors.centers),
+        index=data.index.over(anchors.centers),
         sample_weight=None,
         groups=None,
     )
@@ -225,7 +215,9 @@ class AnchorSearch:
         Metric selected; rows are held out under metrics that did not see their labels.
     """
 
-    def __init__(self, anchors, fit: LocalFit, table: TrainingData, settings, metric):
+    def __init__(
+        self, anchors, fit: LocalFit, table: TrainingData, settings: LocalSettings, metric
+    ):
         self.anchors = anchors
         self.fit = fit
         self.table = table
@@ -234,7 +226,7 @@ class AnchorSearch:
         self.folds = [(fit.data, held_out_parts(sample, table, settings.random_state))]
         if sees_labels(metric):
             _, views = next(iter(metric_views(table, settings, metric, sample)))
-            self.folds = [(view.rows, [view.sample]) for view in views]
+            self.folds = [(rows, [own]) for rows, own in views]
         is_open = len(settings.alphas) > 1 and fit.alpha > 0.0
         self.alphas = [factor * fit.alpha for factor in (_ALPHA_FACTORS if is_open else (1.0,))]
         self.results: dict[str, np.ndarray] | None = None
@@ -261,7 +253,10 @@ class AnchorSearch:
                 for plan in _plans_to_refit(losses):
                     losses |= self._refit_losses(centers, plan)
                 plan = _preferred(losses)
-                table += [(len(centers), p, v.sum() / total) for p, v in losses.items()]
+                table += [
+                    (len(centers), p.size, p.alpha, p.n_blended, p.n_refits, v.sum() / total)
+                    for p, v in losses.items()
+                ]
                 progress.advance(
                     note=f"{len(centers)} anchors, loss {losses[plan].sum() / total:.4g}"
                 )
@@ -272,7 +267,8 @@ class AnchorSearch:
                 if best is None or losses[plan].sum() < best[2].sum():
                     best = (centers, plan, losses[plan])
         assert best is not None
-        self.results = _table(table)
+        names = "n_anchors", "size", "alpha", "n_blended", "n_refits", "loss"
+        self.results = dict(zip(names, map(np.array, zip(*table, strict=True)), strict=True))
         return best[0], best[1]
 
     def _centers(self) -> list[Callable[[], np.ndarray]]:
@@ -342,10 +338,9 @@ class AnchorSearch:
     def _blended(self, coords, queries) -> dict[int, WeightedNeighborhoods]:
         """Return the anchors blended for the queries, for every number of them; one search."""
         numbers = [b for b in _BLENDED if b < max(3, len(coords))]
-        index = self.fit.data.search.index(coords)
-        localizer = Localizer(index, blending_rule(numbers[-1]))
+        localizer = Localizer(self.fit.data.index.over(coords), blending_rule(numbers[-1]))
         found = localizer.candidates(queries, numbers[-1])
-        return {b: localizer.from_candidates(found, b) for b in numbers}
+        return {b: localizer.of_size(found, b) for b in numbers}
 
     def _lazy_losses(self) -> np.ndarray:
         """Return the held-out losses of the model fitted around every query, on the same folds."""
@@ -364,10 +359,10 @@ class AnchorSearch:
         for data, folds in self.folds:
             compared = rules or self._rules(len(centers), data)
             coords = self._to_coords(centers, data)
-            search = _SharedSearch(data, coords, compared, self.fit.factor)
+            without = _shared_search(data, coords, compared, self.fit.factor)
             for held in folds:
                 absent = self._absent(held)
-                yield data, coords, ((rule, search.found(rule, absent)) for rule in compared), held
+                yield data, coords, ((rule, without(rule, absent)) for rule in compared), held
 
     def _absent(self, held: np.ndarray) -> np.ndarray:
         """Return which rows are left out with those held out: themselves, and their groups."""
@@ -399,7 +394,7 @@ class AnchorSearch:
         data = data or self.fit.data
         coords = self._to_coords(centers, data)
         if found is None:
-            found = _SharedSearch(data, coords, [plan.rule], self.fit.factor).found(plan.rule, None)
+            found = _shared_search(data, coords, [plan.rule], self.fit.factor)(plan.rule, None)
         anchors = fit_anchors(self.fit.solver, data, coords, found, plan.alpha, plan.n_blended)
         shared = (anchors, found, plan.alpha, plan.n_refits)
         return [anchors, *refit_anchors(self.fit.solver, data, *shared)][-1]
@@ -410,7 +405,7 @@ class AnchorSearch:
         for data, coords, neighborhoods, held in self._held(centers, [plan.rule]):
             (_, found), *_ = neighborhoods
             anchors = self.fit_plan(centers, plan, data, found)
-            localizer = Localizer(data.search.index(coords), anchors.rule)
+            localizer = Localizer(data.index.over(coords), anchors.rule)
             near = localizer.neighborhoods(data.index.X[held])
             values.append(anchors.predict(data.rows[held], near, self.fit.solver.n_jobs))
             used.append(held)
@@ -425,12 +420,7 @@ def fit_anchors(
         origins = coords
     else:
         # The design has other columns than the search: take the mean of the neighbours.
-        origins = np.empty((found.n_queries, data.n_columns))
-        share = weight_shares(found)
-        owner = np.repeat(np.arange(found.n_queries), found.sizes())
-        for column in range(data.n_columns):
-            terms = share * data.rows[found.indices, column]
-            origins[:, column] = np.bincount(owner, terms, minlength=found.n_queries)
+        origins = smooth_targets(found.indptr, found.indices, found.shares(), data.rows)
     prior = data.prior()
     values = np.tile(prior, (found.n_queries, 1))
     slopes = np.zeros((found.n_queries, len(prior), origins.shape[1]))
@@ -449,42 +439,33 @@ def refit_anchors(
     used, numbers = np.unique(found.indices, return_inverse=True)
     some = take_queries(found._replace(indices=numbers), near)
     rows, Y = data.rows[used], replace(data, y=data.y[used]).columns
-    index = data.search.index(anchors.centers)
-    blended = Localizer(index, anchors.rule).neighborhoods(data.index.X[used])
+    localizer = Localizer(data.index.over(anchors.centers), anchors.rule)
+    blended = localizer.neighborhoods(data.index.X[used])
     for _ in range(n_refits):
         left = Y - anchors.predict(rows, blended, solver.n_jobs)
-        values, slopes = solver.linear_models_of(rows, left, anchors.origins[near], some, alpha)
+        residuals = replace(data, rows=rows, y=left, n_classes=None)
+        values, slopes = solver.linear_models(residuals, anchors.origins[near], some, alpha)
         anchors = replace(anchors, values=anchors.values.copy(), slopes=anchors.slopes.copy())
         anchors.values[near] += values
         anchors.slopes[near] += slopes
         yield anchors
 
 
-class _SharedSearch:
-    """Neighbourhoods of the same centres under several rules, with rows left out; one search."""
+def _shared_search(data, coords, rules, factor) -> Callable[[Any, Any], WeightedNeighborhoods]:
+    """Return the map from a rule and absent rows to neighbourhoods of the centres; one search."""
+    localizer = data.localizer(rules[-1], factor)
+    if isinstance(rules[-1], NearestRule):
+        largest = min(_SPARE * rules[-1].count, data.total_weight)
+        candidates = localizer.candidates(coords, largest)
+        return lambda rule, absent: localizer.of_size(candidates, rule.count, absent)
 
-    def __init__(self, data: LocalRows, coords, rules, factor):
-        self._data, self._coords, self._factor = data, coords, factor
-        self._localizer = data.localizer(rules[-1], factor)
-        self._candidates = None
-        if isinstance(rules[-1], NearestRule):
-            largest = min(_SPARE * rules[-1].count, data.total_weight)
-            self._candidates = self._localizer.candidates(coords, largest)
-
-    def found(self, rule, absent: np.ndarray | None) -> WeightedNeighborhoods:
-        """Return the neighbourhoods under a rule without the rows that are ``absent``."""
-        if self._candidates is None:
-            found = self._data.localizer(rule, self._factor).neighborhoods(self._coords)
-            if absent is None:
-                return found
-            return drop_zeros(found._replace(weights=found.weights * ~absent[found.indices]))
-        distances, indices, user = self._candidates
-        if absent is not None:
-            user = ~absent[indices] * (1.0 if user is None else user)
-        found = self._localizer.from_candidates((distances, indices, user), rule.count)
-        if self._factor is None:
+    def within(rule, absent):
+        (found,) = localizer.path([rule], coords)
+        if absent is None:
             return found
-        return drop_zeros(found._replace(weights=found.weights * self._factor[found.indices]))
+        return drop_zeros(found._replace(weights=found.weights * ~absent[found.indices]))
+
+    return within
 
 
 def _anchor_counts(anchors, total_weight: float) -> list[int]:
@@ -593,15 +574,3 @@ def _preferred(losses: dict[Plan, np.ndarray]) -> Plan:
     best = min(losses.values(), key=np.sum)
     close = [plan for plan, value in losses.items() if _is_close(value, best)]
     return min(close, key=lambda p: (-p.size, p.n_refits, p.n_blended, losses[p].sum(), -p.alpha))
-
-
-def _table(entries: list[tuple[int, Plan, float]]) -> dict[str, np.ndarray]:
-    """Return the compared plans as columns."""
-    return {
-        "n_anchors": np.array([m for m, _, _ in entries]),
-        "size": np.array([plan.size for _, plan, _ in entries]),
-        "alpha": np.array([plan.alpha for _, plan, _ in entries]),
-        "n_blended": np.array([plan.n_blended for _, plan, _ in entries]),
-        "n_refits": np.array([plan.n_refits for _, plan, _ in entries]),
-        "loss": np.array([loss for _, _, loss in entries]),
-    }

@@ -13,8 +13,11 @@ from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal.local._anchor_search import AnchorSearch, Plan, blended_fit, check_anchored
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
 from vicinal.local._classifiers import LOSSES, BaseLocalClassifier
-from vicinal.local._fit import LocalSettings, local_data, resolve, select, store
+from vicinal.local._data import local_data
+from vicinal.local._fits import store
 from vicinal.local._neighborhoods import NearestRule
+from vicinal.local._selection import select
+from vicinal.local._settings import LocalSettings, resolve
 
 
 def select_anchors(
@@ -24,8 +27,8 @@ def select_anchors(
     check_anchored(estimator, data)
     settings = resolve(estimator, data)
     # The temperature is fitted to scores of the anchors, not of the model around every query.
-    chosen = select(data, replace(settings, has_temperature=False))
-    store(estimator, chosen, settings)
+    chosen, compared = select(data, replace(settings, has_temperature=False))
+    store(estimator, chosen, settings, compared)
     fit = estimator._model
     search = AnchorSearch(estimator.anchors, fit, data, settings, chosen.metric)
     centers, plan = search.choose()

@@ -19,10 +19,11 @@ from vicinal._base._explanation import (
 )
 from vicinal._conformal import HeldOutRows, TypicalityMixin, some_rows
 from vicinal._kernels.local._smoothing import KERNELS
-from vicinal.local._fit import local_data, resolve
-from vicinal.local._held_out import held_out_candidates
-from vicinal.local._rows import METRICS, label_folds
-from vicinal.local._solvers import probabilities, weight_shares
+from vicinal.local._data import local_data
+from vicinal.local._rows import METRICS
+from vicinal.local._selection import held_out_candidates, label_folds
+from vicinal.local._settings import resolve
+from vicinal.local._solvers import probabilities
 
 # Largest number of neighbours in the table of an explanation.
 _MOST_NEIGHBORS = 200
@@ -242,9 +243,7 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         self._model.data.check_host("Effective sample sizes")
         out = np.zeros(num_samples(X))
         for block, _, found in self._model.localized(X):
-            share = weight_shares(found)
-            owner = np.repeat(np.arange(found.n_queries), found.sizes())
-            square = np.bincount(owner, share**2, minlength=found.n_queries)
+            square = found.sums(found.shares() ** 2)
             out[block] = np.divide(1.0, square, out=np.zeros_like(square), where=square > 0.0)
         return out
 

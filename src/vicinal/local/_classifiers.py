@@ -11,16 +11,10 @@ from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal._conformal import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
-from vicinal.local._fit import (
-    add_rows,
-    exact_solver,
-    local_data,
-    resolve,
-    select,
-    store,
-    temperature_of,
-)
-from vicinal.local._fits import has_gradient, scores_and_gradients
+from vicinal.local._data import local_data
+from vicinal.local._fits import add_rows, has_gradient, scores_and_gradients, store
+from vicinal.local._selection import select, temperature_of
+from vicinal.local._settings import exact_solver, resolve
 from vicinal.local._solvers import probabilities
 
 LOSSES = ("squared_error", "log_loss", "squared_hinge")
@@ -253,8 +247,8 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     def _fit_data(self, data: TrainingData) -> "LocalClassifier":
         self.classes_ = data.classes
         settings = resolve(self, data)
-        chosen = select(data, settings)
-        store(self, chosen, settings)
+        chosen, compared = select(data, settings)
+        store(self, chosen, settings, compared)
         self.temperature_ = temperature_of(chosen, data, settings)
         return self
 

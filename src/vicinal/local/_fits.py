@@ -1,23 +1,22 @@
 """Fitted local models: training rows, a neighbourhood rule and a solver."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.interpolate import CubicHermiteSpline
 
-from vicinal._base import namespace, saved
+from vicinal._base import TrainingData, namespace, saved
 from vicinal._base._compat import num_samples
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._polynomials import (
-    LineFits,
     LinePoints,
     LineWindow,
     grid_twists,
     hermite_grid,
-    hermite_line,
     quantile_nodes,
     smooth_line,
 )
@@ -34,7 +33,9 @@ from vicinal.local._neighborhoods import (
     WeightedNeighborhoods,
     take_queries,
 )
-from vicinal.local._solvers import Objective, RidgeSolver, bundled, over_queries
+from vicinal.local._rows import LocalRows
+from vicinal.local._settings import LocalSettings, nearest_rule, resolve
+from vicinal.local._solvers import Objective, RidgeSolver, at_degree, bundled, over_queries
 
 
 @saved(outside="o")
@@ -73,17 +74,34 @@ class LocalFit:
 
     def localized(self, X) -> Iterator[tuple[slice, Any, Any]]:
         """Yield (block, design rows of the queries, their neighbourhoods)."""
-        coords, design = self.data.locate(X)
+        return self._localized(*self.data.locate(X))
+
+    def on_training(self) -> Iterator[tuple[slice, Any, Any]]:
+        """Yield the same of the training rows as queries."""
+        return self._localized(self.data.index.X, self.data.rows)
+
+    def _localized(self, coords, design) -> Iterator[tuple[slice, Any, Any]]:
         localizer = self.data.localizer(self.rule, self.factor)
-        for block in self.data.blocks(num_samples(X), self.rule):
+        for block in self.data.blocks(design.shape[0], self.rule):
             yield block, design[block, :], localizer.neighborhoods(coords[block, :])
 
     def predictions(self, X, method: str | None = None) -> Any:
         """Return predictions or class scores, (n_queries, n_outputs)."""
-        solver = self.solver.with_method(method)
-        return self._concat([self._at(solver, *some[1:]) for some in self.localized(X)])
+        coords, design = self.data.locate(X)
+        return self.at(coords, design, method)
 
-    def _at(self, solver, design, found) -> Any:
+    def fitted(self) -> np.ndarray:
+        """Return in-sample predictions for the training rows."""
+        return self.at(self.data.index.X, self.data.rows)
+
+    def at(self, coords, design, method: str | None = None) -> Any:
+        """Return the predictions of queries in coordinates of the search and of the design."""
+        solver = self.solver if self.solver.is_compiled else self.solver.with_method(method)
+        return self._concat(
+            [self._block(solver, *some[1:]) for some in self._localized(coords, design)]
+        )
+
+    def _block(self, solver, design, found) -> Any:
         """Return the predictions of a block of queries; ``outside`` where no row is near."""
         empty = found.is_empty()
         if not empty.any():
@@ -96,15 +114,11 @@ class LocalFit:
             out[some] = solver.path(self.data, design[some], near, [self.alpha])[0]
         return out
 
-    def at(self, design) -> np.ndarray:
-        """Return predictions at queries in coordinates, where search and fit share them."""
-        localizer = self.data.localizer(self.rule, self.factor)
-        return np.concatenate(
-            [
-                self._at(self.solver, design[block], localizer.neighborhoods(design[block]))
-                for block in self.data.blocks(len(design), self.rule)
-            ]
-        )
+    def left_out(self, rows=None) -> Any:
+        """Return predictions for training rows, each left out of its own neighbourhood."""
+        rows = np.arange(self.data.n_samples) if rows is None else rows
+        blocks = self.data.left_out([self.rule], rows, self.factor)
+        return self._concat([self._block(self.solver, *some[3:]) for some in blocks])
 
     def slopes(self, X) -> Any:
         """Return gradients with respect to the columns of X, (n_queries, n_outputs, d)."""
@@ -116,30 +130,6 @@ class LocalFit:
 
     def _concat(self, parts: list) -> Any:
         return namespace(parts[0]).concat(parts, axis=0)
-
-    # --- training rows ---
-
-    def left_out(self, rows=None, data=None) -> Any:
-        """Return predictions for training rows, each left out of its own neighbourhood.
-
-        ``data`` are the same rows in other coordinates: those of a metric that did not see them.
-        """
-        fit = self if data is None else replace(self, data=data)
-        rows = np.arange(self.data.n_samples) if rows is None else rows
-        blocks = fit.data.left_out([self.rule], rows, self.factor)
-        return self._concat([fit._at(self.solver, *some[3:]) for some in blocks])
-
-    def fitted(self) -> np.ndarray:
-        """Return in-sample predictions for the training rows."""
-        parts = [self._at(self.solver, *some[1:]) for some in self.on_training()]
-        return np.concatenate(parts)
-
-    def on_training(self) -> Iterator[tuple[slice, Any, Any]]:
-        """Yield (block, design, neighbourhoods) of the training rows as queries."""
-        data = self.data
-        localizer = data.localizer(self.rule, self.factor)
-        for block in data.blocks(data.n_samples, self.rule):
-            yield block, data.rows[block], localizer.neighborhoods(data.index.X[block])
 
     # --- weights of training rows ---
 
@@ -175,18 +165,10 @@ class LocalFit:
             is_empty = found.is_empty()
             level = self.data.smooth(found, kernel[None])[0]
             values.append(np.where(is_empty[:, None], self.outside, level))
-            squares = squared_norms(found, kernel, self.data.sample_weight)
+            # |l(q)|^2 = sum_i l_i^2 / s_i is the variance of a prediction in units of the noise.
+            squares = found.sums(kernel**2 / self.data.weights[found.indices])
             norms.append(np.where(is_empty, empty, squares))
         return np.concatenate(values), np.concatenate(norms)
-
-
-def squared_norms(found: WeightedNeighborhoods, kernel: np.ndarray, weights) -> np.ndarray:
-    """Return |l(q)|^2 = sum_i l_i^2 / s_i, the variance of a prediction in units of the noise."""
-    terms = kernel**2
-    if weights is not None:
-        terms = terms / weights[found.indices]
-    query = np.repeat(np.arange(found.n_queries), found.sizes())
-    return np.bincount(query, terms, minlength=found.n_queries)
 
 
 @saved()
@@ -216,10 +198,9 @@ class GlobalFit(LocalFit):
         level = self.solver.path(data, design, all_rows, [self.alpha])[0]
         return origin, level, self.solver.slopes(data, design, all_rows, self.alpha)[0]
 
-    def predictions(self, X, method: str | None = None) -> np.ndarray:
-        """Return predictions or class scores, (n_queries, n_outputs)."""
+    def at(self, coords, design, method: str | None = None) -> np.ndarray:
+        """Return the predictions of queries in coordinates of the search and of the design."""
         origin, level, slopes = self._linear_model
-        design = self.data.locate(X)[1]
         return level + np.asarray(design @ slopes.T - origin @ slopes.T)
 
     def slopes(self, X) -> np.ndarray:
@@ -259,45 +240,36 @@ class LineFit(LocalFit):
 
     def on_line(self, design) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return values and slopes (n_queries, n_outputs), and where they hold."""
-        x, Y, _ = self._sorted
-        n_queries, rule = len(design), self.rule
+        points, rule = self._sorted, self.rule
         q = np.ascontiguousarray(design[:, 0])
-        values = np.full((n_queries, len(Y)), np.nan)
-        slopes, solved = values.copy(), np.ones(n_queries, dtype=bool)
-        count, degree = min(len(x), int(rule.count)), int(self.solver.degree)
+        values = np.full((len(q), len(points.Y)), np.nan)
+        slopes, solved = values.copy(), np.ones(len(q), dtype=bool)
+        count, degree = min(len(points.x), int(rule.count)), int(self.solver.degree)
         window = LineWindow(count, rule.exceed, float(rule.stretch), rule.loess, degree)
 
-        def run(queries):
-            out = LineFits(values[queries], slopes[queries], solved[queries])
-            smooth_line(self._sorted, q[queries], window, out)
+        def run(some):
+            smooth_line(points, q[some], window, values[some], slopes[some], solved[some])
 
-        over_queries(run, n_queries, self.solver.n_jobs)
+        over_queries(run, len(q), self.solver.n_jobs)
         return values, slopes, solved & np.isfinite(values).all(axis=1)
 
-    def at(self, design) -> np.ndarray:
-        """Return predictions at queries in coordinates; underdetermined ones use QR."""
+    def at(self, coords, design, method: str | None = None) -> np.ndarray:
+        """Return the predictions of queries; underdetermined ones use QR."""
         values, _, solved = self.on_line(design)
         if not solved.all():
-            values[~solved] = super().at(np.ascontiguousarray(design[~solved]))
+            rest = np.ascontiguousarray(design[~solved])
+            values[~solved] = super().at(rest, rest)
         return values
-
-    def predictions(self, X, method: str | None = None) -> np.ndarray:
-        """Return predictions, (n_queries, n_outputs)."""
-        return self.at(self.data.locate(X)[1])
-
-    def fitted(self) -> np.ndarray:
-        """Return in-sample predictions for the training rows."""
-        return self.at(self.data.rows)
 
 
 def make_fit(data, rule, solver, alpha: float, outside, factor=None) -> LocalFit:
     """Return the fitted model, of the fastest class that applies."""
-    parts = (data, rule, solver, float(alpha), outside, factor)
+    kind = LocalFit
     if GlobalFit.applies(rule, solver):
-        return GlobalFit(*parts)
-    if LineFit.applies(data, rule, solver, alpha):
-        return LineFit(*parts)
-    return LocalFit(*parts)
+        kind = GlobalFit
+    elif LineFit.applies(data, rule, solver, alpha):
+        kind = LineFit
+    return kind(data, rule, solver, float(alpha), outside, factor)
 
 
 @saved()
@@ -310,16 +282,6 @@ class InterpolatedFit(LocalFit):
     """
 
     cell: float = 0.2
-
-    @classmethod
-    def of(cls, direct: LocalFit, cell: float) -> "InterpolatedFit":
-        """Return the interpolated surface of a model."""
-        if direct.data.n_columns > 2:
-            raise ValueError(
-                'surface="interpolate" needs one or two columns, and X has '
-                f'{direct.data.n_columns}; use surface="direct".'
-            )
-        return cls(**direct.__getstate__(), cell=cell)
 
     @cached_property
     def direct(self) -> LocalFit:
@@ -348,47 +310,37 @@ class InterpolatedFit(LocalFit):
         values, slopes = self._at_nodes(points.reshape(-1, rows.shape[1]))
         values = values.reshape(*points.shape[:-1], -1)
         slopes = slopes.reshape(*values.shape, -1)
-        twists = grid_twists(nodes, slopes) if len(nodes) == 2 else None
-        return nodes, values, slopes, twists
+        return nodes, values, slopes, grid_twists(nodes, slopes) if len(nodes) == 2 else None
 
-    def _at_nodes(self, nodes):
+    def _at_nodes(self, nodes) -> tuple[np.ndarray, np.ndarray]:
         """Return values and slopes of the direct surface at the nodes."""
         if isinstance(self.direct, LineFit):
             values, slopes, solved = self.direct.on_line(nodes)
             if solved.all():
                 return values, slopes[:, :, None]
-        localizer = self.data.localizer(self.rule, self.factor)
-        values, slopes = [], []
-        for block in self.data.blocks(len(nodes), self.rule):
-            found = localizer.neighborhoods(nodes[block])
-            kernel = self.block_kernel(nodes[block], found)
-            values.append(self.data.smooth(found, kernel[None])[0])
-            slopes.append(self.solver.slopes(self.data, nodes[block], found, self.alpha))
-        return np.concatenate(values), np.concatenate(slopes)
+        parts = [
+            self.solver.linear_models(self.data, design, found, self.alpha)
+            for _, design, found in self._localized(nodes, nodes)
+        ]
+        values, slopes = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return values, slopes
 
-    def at(self, design) -> np.ndarray:
-        """Return predictions at queries in coordinates."""
+    def at(self, coords, design, method: str | None = None) -> np.ndarray:
+        """Return the predictions of queries in coordinates of the search and of the design."""
         if self.surface is None:
-            return self.direct.at(design)
+            return self.direct.at(design, design)
         nodes, values, slopes, twists = self.surface
         inside = np.ones(len(design), dtype=bool)
         for column, axis in zip(design.T, nodes, strict=True):
             inside &= (column >= axis[0]) & (column <= axis[-1])
         if twists is None:
-            out = hermite_line(nodes[0], values, slopes[..., 0], design[:, 0])
+            out = CubicHermiteSpline(nodes[0], values, slopes[..., 0])(design[:, 0])
         else:
             out = hermite_grid(nodes, values, slopes, twists, design)
         if not inside.all():
-            out[~inside] = self.direct.at(np.ascontiguousarray(design[~inside]))
+            rest = np.ascontiguousarray(design[~inside])
+            out[~inside] = self.direct.at(rest, rest)
         return out
-
-    def predictions(self, X, method: str | None = None) -> np.ndarray:
-        """Return predictions, (n_queries, n_outputs)."""
-        return self.at(self.data.locate(X)[1])
-
-    def fitted(self) -> np.ndarray:
-        """Return the predictions for the training rows."""
-        return self.at(self.data.rows)
 
     def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of the direct surface and |l(q)|^2 of each query."""
@@ -403,6 +355,70 @@ def reweighted(model: LocalFit, n_iterations: int) -> LocalFit:
         size = np.sqrt((residuals**2).mean(axis=1)) if residuals.shape[1] > 1 else residuals
         model = replace(model, factor=robustness_weights(size.ravel(), data.sample_weight))
     return model
+
+
+# --- the model of an estimator ---
+
+
+def fitted_model(
+    settings: LocalSettings, rows: LocalRows, rule: Any, degree: int, alpha: float
+) -> LocalFit:
+    """Return the model of one setting."""
+    outside = rows.prior()
+    if settings.outside == "nan":
+        outside = np.full(len(outside), np.nan)
+    solver = rows.suited(at_degree(settings.solver, degree))
+    parts = (rows, rule, solver, float(alpha), outside, settings.factor)
+    if settings.cell is None:
+        return reweighted(make_fit(*parts), settings.robust_iterations)
+    if rows.n_columns > 2:
+        raise ValueError(
+            f'surface="interpolate" needs one or two columns, and X has {rows.n_columns}; use '
+            'surface="direct".'
+        )
+    return reweighted(InterpolatedFit(*parts, settings.cell), settings.robust_iterations)
+
+
+def store(estimator: Any, chosen: Any, settings: LocalSettings, compared: Sequence = ()) -> None:
+    """Store the model of a candidate in an estimator, with the attributes that users read."""
+    rule, rows = chosen.rule, chosen.rows
+    estimator._model = fitted_model(settings, rows, rule, chosen.degree, chosen.alpha)
+    learned = rows.mapping.coordinates.learned
+    estimator.metric_ = chosen.metric if learned is None else learned
+    estimator.alpha_ = float(chosen.alpha)
+    estimator.degree_ = chosen.degree
+    estimator.n_neighbors_ = int(rule.count) if isinstance(rule, NearestRule) else None
+    estimator.bandwidth_ = float(rule.bandwidth) if isinstance(rule, RadiusRule) else None
+    if compared:
+        names = np.array([metric_name(c.metric) for c in compared], dtype=object)
+        estimator.selection_ = {
+            "metric": names,
+            "degree": np.array([c.degree for c in compared]),
+            "size": np.array([c.rule.size for c in compared]),
+            "alpha": np.array([c.alpha for c in compared]),
+            "loss": np.array([c.loss for c in compared]),
+        }
+        estimator.loo_score_ = chosen.loss
+
+
+def metric_name(metric) -> str:
+    """Return the name of a metric in ``selection_``."""
+    if isinstance(metric, str):
+        return metric
+    name = getattr(metric, "__name__", type(metric).__name__)
+    rounds = getattr(metric, "n_rounds", None)
+    return name if rounds is None else f"gradient {rounds}"
+
+
+def add_rows(estimator: Any, data: TrainingData) -> None:
+    """Add rows to a fitted model; what was selected stays as it is."""
+    rows, rule = estimator._model.data.joined(data), estimator._model.rule
+    settings = resolve(estimator, replace(data, y=rows.y, sample_weight=rows.weights))
+    if estimator.bandwidth is None and isinstance(estimator.n_neighbors, float):
+        rule = nearest_rule(settings, rows)
+        estimator.n_neighbors_ = int(rule.count)
+    estimator._held_out_cache = None
+    estimator._model = fitted_model(settings, rows, rule, estimator.degree_, estimator.alpha_)
 
 
 # --- gradients of class scores ---
@@ -437,13 +453,13 @@ def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarr
             continue
         found, rows = take_queries(found, some), block.start + some
         move = weight_slopes(localizer, coords[rows], found) if weights_move else _still(found)
-        values, slopes, pulls = _block(fit, design[rows], coords[rows], found, move)
+        values, slopes, pulls = _gradient_block(fit, design[rows], coords[rows], found, move)
         scores[rows] = values
         gradients[rows] = _join(data.mapping, slopes, pulls, X[rows])
     return scores, gradients
 
 
-def _block(fit: LocalFit, design, coords, found, move):
+def _gradient_block(fit: LocalFit, design, coords, found, move):
     """Fit the local models of a block; return scores, slopes and pulls through the weights."""
     data, solver = fit.data, fit.solver
     loss = getattr(solver, "objective", Objective("squared_error"))
@@ -532,13 +548,13 @@ def _nearest_slopes(rule: NearestRule, found: WeightedNeighborhoods, user):
 def _set_bandwidth_slopes(localizer, rule: NearestRule, coords, queries, extra) -> None:
     """Write grad h(q) = stretch (q - x_k) / |q - x_k| for the row that sets the bandwidth."""
     finder = type(localizer)(localizer.index, rule, sample_weight=localizer.sample_weight)
-    distances, indices, user = finder.candidates(coords[queries], rule.count)
-    h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
-    short = ~np.isfinite(h)
-    # All rows together were too few: the farthest one sets the bandwidth.
-    h = np.where(short, distances[:, -1], h)
-    stretch = np.where(short, 1.0 + 1.0 / max(1.0, rule.count), 1.0) * rule.stretch
-    column = (distances >= h[:, None]).argmax(axis=1)
-    row = indices[np.arange(len(queries)), column]
-    away = coords[queries] - localizer.index.X[row]
-    extra[queries] = away * (stretch / np.where(h > 0.0, h, 1.0))[:, None]
+    for part, distances, indices, user in finder.candidates(coords[queries], rule.count):
+        some = queries[part]
+        h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
+        short = ~np.isfinite(h)
+        # All rows together were too few: the farthest one sets the bandwidth.
+        h = np.where(short, distances[:, -1], h)
+        stretch = np.where(short, 1.0 + 1.0 / max(1.0, rule.count), 1.0) * rule.stretch
+        column = (distances >= h[:, None]).argmax(axis=1)
+        away = coords[some] - localizer.index.X[indices[np.arange(len(some)), column]]
+        extra[some] = away * (stretch / np.where(h > 0.0, h, 1.0))[:, None]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -26,16 +26,11 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.local._batched import gradient_outer_product, metric_step
 from vicinal._kernels.local._smoothing import column_scale, weighted_mean
+from vicinal.local._data import local_weights
 from vicinal.local._neighborhoods import NearestRule
-from vicinal.local._rows import (
-    Coordinates,
-    LocalRows,
-    RowMapping,
-    SearchOptions,
-    local_weights,
-    map_rows,
-)
+from vicinal.local._rows import Coordinates, LocalRows, RowMapping, map_rows
 from vicinal.local._solvers import RidgeSolver
+from vicinal.neighbors import NeighborSearch
 
 # Least scale of a direction, relative to the largest.
 _FLOOR = 1e-3
@@ -188,15 +183,35 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self.scale_ = xp.ones_like(self.scale_)
         Z = (data.X - self.mean_) / self.scale_
         Z = xp.where(xp.abs(Z) < 1e-150, xp.zeros_like(Z), Z)  # their squares underflow
-        search = SearchOptions(n_jobs=self.n_jobs)
+        search = NeighborSearch(n_jobs=self.n_jobs)
         rows = map_rows(replace(data, X=Z), RowMapping(Coordinates()), search)
+        alpha = 1.0
+        if rows.n_classes is None:  # targets in units of their spread
+            centred = rows.y - rows.prior()
+            spread = xp.sqrt(weighted_mean(centred * centred, rows.sample_weight))
+            spread = xp.where(spread > 0.0, spread, xp.ones_like(spread))
+            rows, alpha = replace(rows, y=centred / spread), 0.1
+        return rows, self._rounds(rows, alpha if self.alpha == "auto" else self.alpha)
+
+    def _rounds(self, rows: LocalRows, alpha: float) -> Iterator:
+        """Yield (map, outer product in the first coordinates) after every round.
+
+        ``rows`` are in scaled columns, on the host or on a device.
+        """
+        xp = namespace(rows.rows)
         k = self._count_neighbors(rows.n_columns, rows.total_weight)
         rng = check_random_state(self.random_state)
         queries = slope_queries(rows.n_samples, rows.n_columns, k, rng)
-        Y, alpha = _comparable(rows)
-        alpha = alpha if self.alpha == "auto" else self.alpha
-        slopes = SlopeSettings(queries, k, alpha, self.diagonal)
-        return rows, gradient_rounds(rows, Y, self.n_rounds, slopes, self.n_jobs)
+        solver = rows.suited(RidgeSolver(n_jobs=self.n_jobs))
+        P = xp.eye(rows.n_columns, dtype=xp.float64, device=device_of(rows.rows))
+        for _ in range(self.n_rounds):
+            X = rows.rows @ xp.astype(P, rows.rows.dtype)
+            mapped = replace(rows, rows=X, index=rows.index.over(X))
+            G = _mean_outer_product(mapped, solver, queries, NearestRule(float(k)), alpha)
+            product = P @ G @ P.T
+            P = P @ metric_step(G, floor=_FLOOR, diagonal=self.diagonal)
+            P = P * (P.shape[0] ** 0.5 / xp.sum(P * P) ** 0.5)
+            yield P, product
 
     def _read(self, X, y, sample_weight) -> TrainingData:
         """Return the training data; labels become codes."""
@@ -248,7 +263,9 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return "regression" if is_number else "classification"
 
     def _count_neighbors(self, n_features: int, total: float) -> int:
-        k = slope_neighbors(n_features, total) if self.n_neighbors == "auto" else self.n_neighbors
+        k = self.n_neighbors
+        if k == "auto":  # enough for a slope per column
+            k = max(2, int(min(max(40, 2 * n_features), 160, total / 3)))
         if k >= total:
             raise ValueError(
                 f"n_neighbors={k} must be below the {total:g} samples given (counted by weight); "
@@ -293,63 +310,18 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
 
-class SlopeSettings(NamedTuple):
-    """Rows at which slopes are computed, number of neighbours and penalty."""
-
-    queries: np.ndarray
-    n_neighbors: int
-    alpha: float
-    diagonal: bool
-
-
-def gradient_rounds(
-    rows: LocalRows, Y, n_rounds: int, slopes: SlopeSettings, n_jobs: int | None
-) -> Iterator:
-    """Yield (map, outer product in the first coordinates) after every round.
-
-    ``rows`` are in scaled columns, on the host or on a device.
-    """
-    xp = namespace(rows.rows)
-    solver = rows.suited(RidgeSolver(n_jobs=n_jobs))
-    P = xp.eye(rows.n_columns, dtype=xp.float64, device=device_of(rows.rows))
-    for _ in range(n_rounds):
-        X = rows.rows @ xp.astype(P, rows.rows.dtype)
-        mapped = replace(rows, rows=X, index=rows.search.index(X))
-        G = _mean_outer_product(mapped, Y, solver, slopes)
-        product = P @ G @ P.T
-        P = P @ metric_step(G, floor=_FLOOR, diagonal=slopes.diagonal)
-        P = P * (P.shape[0] ** 0.5 / xp.sum(P * P) ** 0.5)
-        yield P, product
-
-
-def _mean_outer_product(rows: LocalRows, Y, solver, slopes: SlopeSettings) -> Any:
+def _mean_outer_product(rows: LocalRows, solver, queries, rule, alpha: float) -> Any:
     """Return the mean outer product of leave-one-out slopes at some rows."""
     xp, weights = namespace(rows.rows), rows.weights
-    rule = NearestRule(float(slopes.n_neighbors))
     G: Any = 0.0
     total = 0.0
-    for _, own, _, design, found in rows.left_out([rule], slopes.queries):
-        gradients = solver.slopes_of(rows.rows, Y, design, found, slopes.alpha)
+    for _, own, _, design, found in rows.left_out([rule], queries):
+        gradients = solver.slopes(rows, design, found, alpha)
         share = xp.take(weights, own, axis=0)
         mass = float(xp.sum(share))
         G = G + gradient_outer_product(gradients, share) * mass
         total += mass
     return G / total
-
-
-def _comparable(rows: LocalRows) -> tuple[Any, float]:
-    """Return columns in units of their spread, and the penalty that suits their slopes."""
-    if rows.n_classes is not None:
-        return rows.columns, 1.0
-    xp = namespace(rows.y)
-    centred = rows.y - rows.prior()
-    spread = xp.sqrt(weighted_mean(centred * centred, rows.sample_weight))
-    return centred / xp.where(spread > 0.0, spread, xp.ones_like(spread)), 0.1
-
-
-def slope_neighbors(n_features: int, total_weight: float) -> int:
-    """Return a number of neighbours that suffices for a slope per column."""
-    return max(2, int(min(max(40, 2 * n_features), 160, total_weight / 3)))
 
 
 def slope_queries(n_samples: int, n_features: int, n_neighbors: int, rng) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -16,6 +17,7 @@ from sklearn.ensemble import (
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
+    as_numpy,
     fit_forest,
     forest_leaves,
     keep_leaves_only,
@@ -72,6 +74,15 @@ class WeightedNeighborhoods(NamedTuple):
     def is_empty(self) -> np.ndarray:
         """Return which queries have no neighbour."""
         return self.sizes() == 0
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of values of the neighbours of each query."""
+        owner = np.repeat(np.arange(self.n_queries), self.sizes())
+        return np.bincount(owner, values, minlength=self.n_queries)
+
+    def shares(self) -> np.ndarray:
+        """Return the weights, scaled to sum one for each query."""
+        return self.weights / np.repeat(self.sums(self.weights), self.sizes())
 
     def matrix(self, values: np.ndarray, n_samples: int) -> sparse.csr_matrix:
         """Return values of the neighbours as a matrix of shape (n_queries, n_samples)."""
@@ -155,29 +166,17 @@ class RadiusRule:
 
 @saved()
 class NeighborIndex:
-    """Exact search among fixed rows.
+    """Exact search among fixed rows ``X``, with the parameters of another search."""
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_samples, n_coordinates)
-        Rows to search.
-    metric : str or callable
-        Any metric of scikit-learn.
-    metric_params : dict or None
-        Its further arguments.
-    algorithm : {"auto", "tree", "brute"}
-        ``"auto"`` takes a tree where few coordinates make it faster.
-    n_jobs : int or None
-        Threads.
-    """
-
-    def __init__(self, X, *, metric="euclidean", metric_params=None, algorithm="auto", n_jobs=None):
+    def __init__(self, X, search: NeighborSearch | None = None):
         self.X = X
-        self.is_euclidean = metric == "euclidean" and not metric_params
-        self._search = NeighborSearch(
-            metric=metric, metric_params=metric_params, algorithm=algorithm, n_jobs=n_jobs
-        )
+        self._search = NeighborSearch() if search is None else clone(search)
+        self.is_euclidean = self._search.metric == "euclidean" and not self._search.metric_params
         self._is_built = False
+
+    def over(self, X) -> "NeighborIndex":
+        """Return the same search among other rows."""
+        return NeighborIndex(X, self._search)
 
     def _built(self) -> NeighborSearch:
         """Build the search at first use: one sorted column and global models need none."""
@@ -248,22 +247,17 @@ class Localizer:
         groups : ndarray of shape (n_samples,), default=None
             With ``rows``: leave out everything of the same group.
         """
-        if isinstance(self.rule, RadiusRule):
-            return self._times_factor(self._within_radius(Q, rows, groups))
-        return self._times_factor(self._nearest(Q, self.rule, rows, groups))
+        return next(self.path([self.rule], Q, rows=rows, groups=groups))
 
-    def path(self, rules, Q, *, rows=None, groups=None) -> Iterator[WeightedNeighborhoods]:
+    def path(self, rules, Q, *, rows=None, groups=None) -> Iterator[Any]:
         """Yield the neighbourhoods under each rule; nearest rules share one search."""
-        if isinstance(self.rule, RadiusRule) or len(rules) == 1:
+        if isinstance(self.rule, RadiusRule):
             for rule in rules:
-                one = type(self)(
-                    self.index, rule, sample_weight=self.sample_weight, factor=self.factor
-                )
-                yield one.neighborhoods(Q, rows=rows, groups=groups)
+                yield self._times_factor(self._within_radius(Q, rule, rows, groups))
             return
         found = self.candidates(Q, rules[-1].count, rows=rows, groups=groups)
         for rule in rules:
-            yield self._times_factor(self.from_candidates(found, rule.count))
+            yield self.of_size(found, rule.count)
 
     def _times_factor(self, found: Any) -> Any:
         if self.factor is None:
@@ -272,71 +266,52 @@ class Localizer:
 
     # --- k nearest ---
 
-    def candidates(self, Q, count: float, *, rows=None, groups=None):
-        """Return distances, indices and user weights that suffice for every count up to ``count``.
+    def candidates(self, Q, count: float, *, rows=None, groups=None) -> list[tuple]:
+        """Return parts (queries, distances, indices, user weights) that together hold all queries.
 
-        One search then serves a whole list of neighbourhood sizes (``from_candidates``).
+        They suffice for every count up to ``count``, so that one search serves a whole list of
+        neighbourhood sizes. Queries that need more rows than others are searched again.
         """
         rule, n = replace(self.rule, count=count), self.n_samples
         m = min(n, int(np.ceil(count)) + 1 + (rows is not None))
+        parts: list[tuple] = []
+        pending = np.arange(Q.shape[0])
         while True:
             distances, indices = self.index.nearest(Q, m)
-            _, complete, user = self._bandwidths(distances, indices, rule, rows, groups, m == n)
-            if bool(namespace(complete).all(complete)):
-                return distances, indices, user
+            user = None if self.sample_weight is None else take_rows(self.sample_weight, indices)
+            if rows is not None:
+                user = self._leave_out(rows[:, None], indices, distances, user, groups)
+            complete = m == n or as_numpy(_is_complete(distances, user, rule))
+            if np.all(complete):
+                return [*parts, (pending, distances, indices, user)]
+            if isinstance(distances, np.ndarray):  # on a device all queries have one length
+                done, rest = np.flatnonzero(complete), np.flatnonzero(~complete)
+                weights = None if user is None else user[done]
+                parts.append((pending[done], distances[done], indices[done], weights))
+                pending, Q, rows = pending[rest], Q[rest], None if rows is None else rows[rest]
             m = min(n, 2 * m)
 
-    def from_candidates(self, found, count: float) -> Any:
-        """Return the neighbourhoods of one size among the candidates."""
-        distances, indices, user = found
+    def of_size(self, candidates: list[tuple], count: float, absent=None) -> Any:
+        """Return the neighbourhoods of one size, without the rows that are ``absent``."""
         rule = replace(self.rule, count=count)
-        h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
-        h = _enough_for_all(h, distances, rule) * rule.stretch
-        part = (slice(None), slice(0, _last_needed(distances, h)))
-        return self._compress(
-            distances[part], indices[part], h, None if user is None else user[part], rule
-        )
-
-    def _nearest(self, Q, rule, rows, groups, m: int | None = None) -> WeightedNeighborhoods:
-        """Search ``m`` rows, and twice as many for queries that need more."""
-        n = self.n_samples
-        m = m or min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
-        distances, indices = self.index.nearest(Q, m)
-        h, complete, user = self._bandwidths(distances, indices, rule, rows, groups, m == n)
-        if complete.all():
-            return self._compress(distances, indices, h, user, rule)
-        done, rest = np.flatnonzero(complete), np.flatnonzero(~complete)
-        user = None if user is None else user[done]
-        found = self._compress(distances[done], indices[done], h[done], user, rule)
-        left_out = None if rows is None else rows[rest]
-        more = self._nearest(Q[rest], rule, left_out, groups, min(n, 2 * m))
-        return _merge([found, more], [done, rest])
-
-    def _bandwidths(self, distances, indices, rule, own, groups, is_all):
-        """Return h, whether every row within it was found, and the user weights of the rows."""
-        xp = namespace(distances)
-        user = None if self.sample_weight is None else take_rows(self.sample_weight, indices)
-        if own is not None:
-            user = self._leave_out(own[:, None], indices, distances, user, groups)
-        h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
-        if is_all:
-            h = _enough_for_all(h, distances, rule)
-            complete = xp.isfinite(h)
-        else:
-            # Where the nearest row is as far as the bandwidth, every row at it counts.
-            nearest = distances[:, 0]
-            if user is not None:
-                far = xp.full_like(distances, float("inf"))
-                nearest = xp.min(xp.where(user > 0.0, distances, far), axis=1)
-            needs_ties = h <= nearest if vanishes_at_one(rule.kernel) else h == h
-            complete = xp.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
-        return h * rule.stretch, complete, user
-
-    def _compress(self, distances, indices, h, user, rule) -> WeightedNeighborhoods:
-        weights = self._weights(distances, h, user, rule)
-        mask = weights > 0.0
-        indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-        return WeightedNeighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
+        parts: list[WeightedNeighborhoods] = []
+        for _, distances, indices, user in candidates:
+            if absent is not None:
+                user = ~absent[indices] * (1.0 if user is None else user)
+            h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
+            h = _enough_for_all(h, distances, rule) * rule.stretch
+            if not isinstance(distances, np.ndarray):
+                return Padded(indices, self._weights(distances, h, user, rule))
+            # Leading columns hold every distance up to h.
+            beyond = (distances > h[:, None]).all(axis=0)
+            some = slice(0, int(beyond.argmax()) if beyond.any() else None)
+            distances, indices = distances[:, some], indices[:, some]
+            weights = self._weights(distances, h, None if user is None else user[:, some], rule)
+            mask = weights > 0.0
+            indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+            flat = indices[mask], weights[mask], distances[mask]
+            parts.append(WeightedNeighborhoods(indptr, *flat, h))
+        return self._times_factor(_merge(parts, [queries for queries, *_ in candidates]))
 
     def _weights(self, distances, h, user, rule) -> Any:
         """Return the weights of rows of neighbours; equal ones where none would have any."""
@@ -353,21 +328,26 @@ class Localizer:
 
     # --- fixed bandwidth ---
 
-    def _within_radius(self, Q, rows, groups) -> WeightedNeighborhoods:
-        rule = self.rule
-        indptr, indices, distances = self._reach(Q)
-        weights = self._kernel_weights(indptr, distances)
+    def _within_radius(self, Q, rule, rows, groups) -> WeightedNeighborhoods:
+        indptr, indices, distances = self._reach(Q, rule)
+        weights = _radius_weights(rule, indptr, distances)
         h = np.full(Q.shape[0], rule.bandwidth)
         found = WeightedNeighborhoods(indptr, indices, weights, distances, h)
-        found = self._apply_weights(found, rows, groups)
-        empty = found.sizes() == 0
+        user = None if self.sample_weight is None else self.sample_weight[indices]
+        if rows is not None:
+            own = np.repeat(rows, found.sizes())
+            user = self._leave_out(own, indices, distances, user, groups)
+        if user is not None:
+            found = found._replace(weights=weights * user)
+        found = drop_zeros(found)
+        empty = found.is_empty()
         if empty.any():
-            found = self._fill_empty(found, empty, Q, rows, groups)
+            found = self._fill_empty(found, empty, Q, rule, rows, groups)
         return found
 
-    def _reach(self, Q):
+    def _reach(self, Q, rule):
         """Return every row that may have weight under a fixed bandwidth."""
-        rule, n = self.rule, self.n_samples
+        n = self.n_samples
         if rule.kernel == "gaussian" and np.isfinite(rule.bandwidth):
             # Weights are relative to the nearest row's, so that far queries see neighbours too.
             # The row left out may be that nearest one: the second decides.
@@ -379,26 +359,6 @@ class Localizer:
             return self.index.within(Q, rule.bandwidth)
         distances, indices = self.index.nearest(Q, n)
         return np.arange(Q.shape[0] + 1) * n, indices.ravel(), distances.ravel()
-
-    def _kernel_weights(self, indptr, distances) -> np.ndarray:
-        rule = self.rule
-        if np.isinf(rule.bandwidth):
-            return np.ones_like(distances)
-        if rule.kernel != "gaussian":
-            return kernel_values(distances / rule.bandwidth, rule.kernel)
-        first = np.repeat(indptr[:-1], np.diff(indptr))
-        exponent = (distances**2 - distances[first] ** 2) / rule.bandwidth**2
-        weights = np.exp(-0.5 * exponent)
-        weights[weights < GAUSSIAN_CUTOFF] = 0.0
-        return weights
-
-    def _apply_weights(self, found, rows, groups) -> WeightedNeighborhoods:
-        user = None if self.sample_weight is None else self.sample_weight[found.indices]
-        if rows is not None:
-            own = np.repeat(rows, found.sizes())
-            user = self._leave_out(own, found.indices, found.distances, user, groups)
-        weights = found.weights if user is None else found.weights * user
-        return drop_zeros(found._replace(weights=weights))
 
     def _leave_out(self, own, indices, distances, user, groups) -> Any:
         """Return the user weights with one observation left out: the row itself, or its group.
@@ -415,9 +375,8 @@ class Localizer:
             left = xp.maximum(user - 1.0, left)
         return xp.where(indices == own, left, user)
 
-    def _fill_empty(self, found, empty, Q, rows, groups) -> WeightedNeighborhoods:
+    def _fill_empty(self, found, empty, Q, rule, rows, groups) -> WeightedNeighborhoods:
         """Apply ``outside`` to queries without neighbours."""
-        rule = self.rule
         if rule.outside == "raise":
             raise ValueError(
                 f"{int(empty.sum())} of {len(empty)} queries have no sample within bandwidth="
@@ -427,32 +386,37 @@ class Localizer:
             return found
         enlarged = NearestRule(min(self.index.X.shape[1] + 1, self.n_samples - 1), rule.kernel)
         some = np.flatnonzero(empty)
-        extra = self._nearest(Q[some], enlarged, None if rows is None else rows[some], groups)
+        nearest = Localizer(self.index, enlarged, sample_weight=self.sample_weight)
+        own = None if rows is None else rows[some]
+        extra = nearest.neighborhoods(Q[some], rows=own, groups=groups)
         keep = np.flatnonzero(~empty)
         return _merge([take_queries(found, keep), extra], [keep, some])
 
 
-class DeviceLocalizer(Localizer):
-    """Map from queries on a device to their nearest rows, padded to one length."""
-
-    def neighborhoods(self, Q, *, rows=None, groups=None) -> Padded:
-        """Return the weighted neighbours of each query."""
-        count = self.rule.count
-        return self.from_candidates(self.candidates(Q, count, rows=rows), count)
-
-    def from_candidates(self, found, count: float) -> Padded:
-        """Return the neighbourhoods of one size among the candidates."""
-        distances, indices, user = found
-        rule = replace(self.rule, count=count)
-        h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
-        h = _enough_for_all(h, distances, rule) * rule.stretch
-        return Padded(indices, self._weights(distances, h, user, rule))
+def _is_complete(distances, user, rule) -> Any:
+    """Return for which queries every row within the bandwidth was found."""
+    xp = namespace(distances)
+    h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
+    # Where the nearest row is as far as the bandwidth, every row at it counts.
+    nearest = distances[:, 0]
+    if user is not None:
+        far = xp.full_like(distances, float("inf"))
+        nearest = xp.min(xp.where(user > 0.0, distances, far), axis=1)
+    needs_ties = h <= nearest if vanishes_at_one(rule.kernel) else h == h
+    return xp.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
 
 
-def _last_needed(distances: np.ndarray, h: np.ndarray) -> int:
-    """Return the number of leading columns that hold every distance up to h."""
-    beyond = (distances > h[:, None]).all(axis=0)
-    return int(beyond.argmax()) if beyond.any() else distances.shape[1]
+def _radius_weights(rule: RadiusRule, indptr, distances) -> np.ndarray:
+    """Return the weights under a fixed bandwidth; Gaussian ones relative to the nearest row's."""
+    if np.isinf(rule.bandwidth):
+        return np.ones_like(distances)
+    if rule.kernel != "gaussian":
+        return kernel_values(distances / rule.bandwidth, rule.kernel)
+    first = np.repeat(indptr[:-1], np.diff(indptr))
+    exponent = (distances**2 - distances[first] ** 2) / rule.bandwidth**2
+    weights = np.exp(-0.5 * exponent)
+    weights[weights < GAUSSIAN_CUTOFF] = 0.0
+    return weights
 
 
 def take_queries(found: WeightedNeighborhoods, queries: np.ndarray) -> WeightedNeighborhoods:
@@ -495,6 +459,8 @@ def drop_zeros(found: WeightedNeighborhoods) -> WeightedNeighborhoods:
 
 def _merge(parts: list[WeightedNeighborhoods], order: list[np.ndarray]) -> WeightedNeighborhoods:
     """Join parts back into the order of the queries."""
+    if len(parts) == 1:
+        return parts[0]
     offsets = np.cumsum([0] + [len(part.indices) for part in parts])
     joined = WeightedNeighborhoods(
         np.concatenate(
@@ -643,43 +609,28 @@ class ForestIndex:
         )
 
 
-class ForestLocalizer:
-    """Map from queries to neighbourhoods by shared leaves; the counterpart of ``Localizer``."""
-
-    def __init__(self, index: ForestIndex, rule: ForestRule, *, factor=None):
-        self.index = index
-        self.rule = rule
-        self.factor = factor
+class ForestLocalizer(Localizer):
+    """Map from queries to neighbourhoods by shared leaves, under one :class:`ForestRule`."""
 
     def expected_size(self) -> int:
         """Return the number of neighbours that a query costs memory for."""
-        return min(len(self.index.X), self.rule.max_size)
+        return min(self.n_samples, self.rule.max_size)
 
     def path(self, rules, Q, *, rows=None, groups=None):
-        """Yield the neighbourhoods under each rule."""
-        for rule in rules:
-            one = ForestLocalizer(self.index, rule, factor=self.factor)
-            yield one.neighborhoods(Q, rows=rows, groups=groups)
-
-    def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
-        """Return the weighted neighbours; training rows use only trees grown without them."""
-        if rows is None:
-            leaves, use_tree = self.index.leaves_of(Q), None
-        else:
-            leaves = self.index.leaves_of(self.index.X[rows])
-            use_tree = self.index.out_of_bag[rows]
+        """Yield the weighted neighbours; training rows use only trees grown without them."""
+        use_tree = None
+        if rows is not None:
+            Q, use_tree = self.index.X[rows], self.index.out_of_bag[rows]
+        leaves = self.index.leaves_of(Q)
         found = self.index.neighborhoods(leaves, use_tree, self.rule.max_size)
-        weights = found.weights
         if rows is not None:
             # Rows added later are in every tree; a row never counts for itself.
             own = np.repeat(rows, found.sizes())
             same = found.indices == own
             if groups is not None:
                 same |= groups[found.indices] == groups[own]
-            weights = np.where(same, 0.0, weights)
-        if self.factor is not None:
-            weights = weights * self.factor[found.indices]
-        return drop_zeros(found._replace(weights=weights))
+            found = drop_zeros(found._replace(weights=np.where(same, 0.0, found.weights)))
+        yield self._times_factor(found)
 
 
 def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, random_state, n_jobs):

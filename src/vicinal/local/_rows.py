@@ -1,31 +1,28 @@
 """Training rows in the coordinates of search and fit, on the host or on a device."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import KFold
 from sklearn.neighbors import VALID_METRICS
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from vicinal._base import (
     TrainingData,
-    as_numpy,
     check_magnitude,
-    fold_entries,
     free_memory,
-    group_folds,
     is_ready,
     namespace,
+    on_device_of,
     query_rows,
     row_blocks,
     saved,
+    take_rows,
 )
 from vicinal._kernels.linear._covariance import (
     normal_score_knots,
@@ -40,32 +37,21 @@ from vicinal._kernels.local._smoothing import (
     weighted_mean,
 )
 from vicinal.local._neighborhoods import (
-    FOREST_ROWS,
     FORESTS,
-    DeviceLocalizer,
     ForestIndex,
     ForestLocalizer,
-    ForestRule,
     Localizer,
-    NearestRule,
     NeighborIndex,
-    RadiusRule,
     WeightedNeighborhoods,
     grow_forest,
 )
-from vicinal.local._solvers import SparseSolver, at_degree, on_device
+from vicinal.local._solvers import SparseSolver, on_device
+from vicinal.neighbors import NeighborSearch
 
 # Metrics that change the coordinates; every other name is a metric of scikit-learn.
 LEARNED_METRICS = ("standardized", "ranked", "within_class", "gradient", *FORESTS)
 METRICS = {*LEARNED_METRICS, *VALID_METRICS["brute"], *VALID_METRICS["ball_tree"]} - {"precomputed"}
 _DENSE_ONLY = ("ranked", "within_class", "gradient", *FORESTS)
-# A good fixed size, and the neighbour whose median distance is the unit of bandwidths tried.
-REFERENCE_NEIGHBOR = 40
-# Rows on which candidates are compared; with 700, an error of 3.5 % was estimated as 1.4 %.
-MAX_ROWS = 3000
-# Bandwidths tried, as multiples of the median distance to the 40th neighbour.
-BANDWIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
-_N_FOLDS = 5
 
 
 @saved()
@@ -272,27 +258,6 @@ def sees_labels(metric) -> bool:
 # --- rows ---
 
 
-@saved()
-@dataclass(frozen=True)
-class SearchOptions:
-    """How neighbours are searched: by a metric of scikit-learn, in coordinates."""
-
-    metric: Any = "euclidean"
-    metric_params: Any = None
-    algorithm: str = "auto"
-    n_jobs: int | None = None
-
-    def index(self, X) -> NeighborIndex:
-        """Build the search among rows in their coordinates."""
-        return NeighborIndex(
-            X,
-            metric=self.metric,
-            metric_params=self.metric_params,
-            algorithm=self.algorithm,
-            n_jobs=self.n_jobs,
-        )
-
-
 @saved(rows="n *", y="n | n *", sample_weight="n", groups="n", **{"index.X": "n *"})
 @dataclass(frozen=True)
 class LocalRows:
@@ -312,8 +277,6 @@ class LocalRows:
         Search among the rows.
     mapping : RowMapping
         Map from columns to coordinates.
-    search : SearchOptions
-        How the index is built.
     sample_weight, groups : array of shape (n_samples,) or None
         Weights; numbers of the groups that are left out together.
     dtype : dtype
@@ -326,7 +289,6 @@ class LocalRows:
     is_multi_output: bool
     index: Any
     mapping: RowMapping
-    search: SearchOptions
     sample_weight: Any = None
     groups: Any = None
     dtype: Any = np.float64
@@ -432,26 +394,29 @@ class LocalRows:
             design = coords if self.mapping.located is None else sparse.csr_matrix(design)
         return coords, design
 
-    def localizer(self, rule, factor=None) -> Any:
+    def localizer(self, rule, factor=None) -> Localizer:
         """Return the map from queries to neighbourhoods."""
-        if isinstance(self.index, ForestIndex):
-            return ForestLocalizer(self.index, rule, factor=factor)
-        return Localizer(self.index, rule, sample_weight=self.sample_weight, factor=factor)
+        kind = ForestLocalizer if isinstance(self.index, ForestIndex) else Localizer
+        return kind(self.index, rule, sample_weight=self.sample_weight, factor=factor)
 
-    def blocks(self, n_queries: int, rule) -> Iterator[slice]:
-        """Cut queries into blocks whose neighbourhoods fit the working memory."""
+    def blocks(
+        self, n_queries: int, rule, *, cost: int = 80, max_rows: int = 8192
+    ) -> Iterator[slice]:
+        """Cut queries into blocks whose neighbourhoods fit the working memory.
+
+        ``cost`` is that of a neighbour: its number, distance, two weights, a mask and temporaries.
+        """
         size = self.localizer(rule).expected_size()
-        # A neighbour costs its number, distance, two weights, a mask and temporaries.
         width = 10 + (0 if self.is_sparse else self.n_columns)
-        return row_blocks(n_queries, 8 * (10 * size + width), max_rows=8192)
+        return row_blocks(n_queries, cost * size + 8 * width, max_rows=max_rows)
 
-    def left_out(self, rules, rows, factor=None, *, groups=None, max_rows=2048) -> Iterator:
+    def left_out(self, rules, rows, factor=None, *, groups=None) -> Iterator:
         """Yield (block, their rows, number of the rule, design, neighbourhoods), each left out."""
         groups = self.groups if groups is None else groups
         localizer = self.localizer(rules[-1], factor)
-        for block in row_blocks(len(rows), 160 * localizer.expected_size(), max_rows=max_rows):
-            own = rows[block]
-            coords, design = self.index.X[own], self.rows[own]
+        for block in self.blocks(len(rows), rules[-1], cost=160, max_rows=2048):
+            own = on_device_of(rows[block], self.rows)
+            coords, design = take_rows(self.index.X, own), take_rows(self.rows, own)
             for j, found in enumerate(localizer.path(rules, coords, rows=own, groups=groups)):
                 yield block, own, j, design, found
 
@@ -459,6 +424,7 @@ class LocalRows:
 
     def joined(self, data: TrainingData) -> "LocalRows":
         """Return the rows with further ones; coordinates stay as they are."""
+        self.check_host("Further rows")
         groups, sample_weight = data.groups, data.sample_weight
         if (groups is None) != (self.groups is None):
             raise ValueError(
@@ -481,7 +447,7 @@ class LocalRows:
         else:
             coords = _joined(self.index.X, coords)
             rows = coords if self.mapping.located is None else _joined(self.rows, rows)
-            index = self.search.index(coords)
+            index = self.index.over(coords)
         y = np.concatenate([self.y, y])
         return replace(
             self, rows=rows, y=y, index=index, sample_weight=sample_weight, groups=groups
@@ -524,64 +490,33 @@ class DeviceRows(LocalRows):
     def suited(self, solver: Any) -> Any:
         return on_device(solver)
 
-    def localizer(self, rule, factor=None) -> DeviceLocalizer:
-        return DeviceLocalizer(self.index, rule, sample_weight=self.sample_weight, factor=factor)
-
-    def blocks(self, n_queries: int, rule) -> Iterator[slice]:
+    def blocks(self, n_queries: int, rule, **options: int) -> Iterator[slice]:
         cost = 32 * self.localizer(rule).expected_size() * (self.n_columns + 4)
         return row_blocks(n_queries, cost, working_memory=free_memory(self.rows))
 
-    def left_out(self, rules, rows, factor=None, *, groups=None, max_rows=2048) -> Iterator:
-        xp, localizer = namespace(self.rows), self.localizer(rules[-1], factor)
-        for block in self.blocks(len(rows), rules[-1]):
-            own = xp.asarray(rows[block], dtype=xp.int64, device=device_of(self.rows))
-            design = xp.take(self.rows, own, axis=0)
-            for j, found in enumerate(localizer.path(rules, design, rows=own)):
-                yield block, own, j, design, found
-
-    def joined(self, data: TrainingData) -> "LocalRows":
-        self.check_host("Further rows")
-        return self
-
-
-def local_weights(estimator: Any, data: TrainingData, *, reset: bool = True) -> TrainingData:
-    """Return the data with weights counted in rows.
-
-    A weight common to all rows changes nothing; it becomes the unit in which weights of further
-    rows (``reset`` False) are counted.
-    """
-    if reset:
-        estimator._weight_unit = 1.0
-    if data.sample_weight is None and estimator._weight_unit == 1.0:
-        return data
-    xp, weights = data.xp, data.weights
-    if reset and bool(xp.all(weights == weights[0])):
-        estimator._weight_unit = float(weights[0])
-    weights = weights / estimator._weight_unit
-    return replace(data, sample_weight=None if bool(xp.all(weights == 1.0)) else weights)
-
 
 def map_rows(
-    data: TrainingData, mapping: RowMapping, search: SearchOptions, random_state: Any = None
+    data: TrainingData, mapping: RowMapping, search: NeighborSearch, random_state: Any = None
 ) -> LocalRows:
     """Return training rows in coordinates with their search; forests are grown here."""
     coords, rows = mapping(data.X)
     n_classes = None if data.classes is None else len(data.classes)
-    y, weights = _targets(data), data.sample_weight
-    shared = (n_classes, n_classes is not None or data.y.ndim == 2)
+    weights, dtype = data.sample_weight, data.X.dtype
     if not data.is_host:
-        weights = None if weights is None else data.xp.astype(weights, rows.dtype)
-        index: Any = search.index(coords)
-        return DeviceRows(rows, y, *shared, index, mapping, search, weights, None, rows.dtype)
-    if mapping.by_leaves:
-        options = {"random_state": random_state, "n_jobs": search.n_jobs}
-        classify = n_classes is not None
-        index = grow_forest(
-            str(mapping.forest), coords, data.y, weights, classify=classify, **options
+        weights, dtype = (
+            None if weights is None else data.xp.astype(weights, rows.dtype),
+            rows.dtype,
         )
+    if mapping.by_leaves:
+        seed = {"random_state": random_state, "n_jobs": search.n_jobs}
+        classify = n_classes is not None
+        index = grow_forest(str(mapping.forest), coords, data.y, weights, classify=classify, **seed)
     else:
-        index = search.index(coords)
-    return LocalRows(rows, y, *shared, index, mapping, search, weights, data.groups, data.X.dtype)
+        index = NeighborIndex(coords, search)
+    kind = LocalRows if data.is_host else DeviceRows
+    is_multi_output = n_classes is not None or data.y.ndim == 2
+    targets = _targets(data), n_classes, is_multi_output
+    return kind(rows, *targets, index, mapping, weights, data.groups, dtype)
 
 
 def _targets(data: TrainingData) -> Any:
@@ -597,146 +532,3 @@ def _joined(first, second):
     if sparse.issparse(first):
         return sparse.vstack([first, second], format="csr")
     return np.ascontiguousarray(np.vstack([first, second]))
-
-
-# --- rows under a metric ---
-
-
-def mapped(data: TrainingData, settings: Any, metric: Any) -> LocalRows:
-    """Return the rows in the coordinates of a metric, learned from them."""
-    mapping = learn_mapping(data, metric, settings.located)
-    return map_rows(data, mapping, settings.search, settings.random_state)
-
-
-class View(NamedTuple):
-    """Training rows under one metric, and those of them that it did not see."""
-
-    rows: LocalRows
-    sample: np.ndarray
-
-
-def metric_views(
-    data: TrainingData, settings: Any, metric: Any, sample, folds=None, entries=None
-) -> Iterator[tuple[Any, list[View]]]:
-    """Yield (metric, views) for every metric to compare: one, or one per round.
-
-    A metric that learns from labels is learned once per fold, without the fold; neighbours are
-    searched among all rows as at prediction.
-    """
-    if not sees_labels(metric):
-        yield metric, [View(mapped(data, settings, metric), sample)]
-        return
-    if folds is None or entries is None:
-        folds = label_folds(len(data), data.groups, settings.random_state)
-        entries = fold_entries(folds, sample)
-    rounds = _rounds if settings.is_gradient and metric is settings.metric else _one_round
-    learned = [rounds(data.outside(fold), settings, metric) for fold in folds]
-    for found in zip(*learned, strict=False):
-        views = [
-            View(map_rows(data, mapping, settings.search), own)
-            for (_, mapping), own in zip(found, entries, strict=True)
-            if len(own)
-        ]
-        yield found[0][0], views
-
-
-def _one_round(data: TrainingData, settings: Any, metric: Any) -> Iterator[tuple]:
-    yield metric, learn_mapping(data, metric, settings.located)
-
-
-def _rounds(data: TrainingData, settings: Any, metric: Any) -> Iterator[tuple]:
-    """Yield (metric of the rounds so far, coordinates) after each round of a gradient metric."""
-    for r, mapping in enumerate(clone(metric)._mappings(data, settings.located)):
-        yield clone(metric).set_params(n_rounds=r + 1), mapping
-
-
-def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
-    """Return folds; a metric for a fold is learned without its labels."""
-    n_folds = min(_N_FOLDS, n_samples)
-    if groups is None:
-        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-        splits = KFold(n_folds, shuffle=True, random_state=seed).split(np.arange(n_samples))
-        return [test for _, test in splits]
-    return group_folds(groups, n_folds)
-
-
-def left_out_predictions(
-    views: list[View], rules: list, degree: int, alphas: Sequence[float], settings: Any,
-    dtype: Any = np.float64,
-) -> np.ndarray:  # fmt: skip
-    """Return predictions of the samples of all views, (n_rules, n_alphas, n_rows, n_outputs).
-
-    One neighbour search serves all sizes, and one factorisation all penalties where possible. Rows
-    are left out with their groups; where no row is near, the prior is predicted.
-    """
-    solver = views[0].rows.suited(at_degree(settings.solver, degree))
-    n_rows = sum(len(view.sample) for view in views)
-    out = np.empty((len(rules), len(alphas), n_rows, views[0].rows.n_outputs), dtype=dtype)
-    first = 0
-    for rows, sample in views:
-        part, first = out[:, :, first : first + len(sample)], first + len(sample)
-        for block, _, j, design, found in rows.left_out(rules, sample, settings.factor):
-            for c, values in enumerate(solver.path(rows, design, found, alphas)):
-                part[j, c, block] = as_numpy(values)
-            empty = found.is_empty()
-            if empty.any():
-                part[j, :, block][:, empty] = rows.prior()
-    return out
-
-
-# --- sizes of neighbourhoods ---
-
-
-def size_rules(settings: Any, rows: LocalRows) -> list:
-    """Return the neighbourhood sizes to compare, ascending; one if the user set it."""
-    if settings.is_forest:
-        return [ForestRule(FOREST_ROWS)]
-    if settings.bandwidth is None:
-        if not isinstance(settings.n_neighbors, tuple):
-            return [nearest_rule(settings, rows)]
-        counts = affordable_sizes(settings.n_neighbors, rows.total_weight, rows.n_columns)
-        return [NearestRule(float(k), settings.kernel) for k in counts]
-    radii = [settings.bandwidth]
-    if isinstance(settings.bandwidth, str):
-        radii = _bandwidths(rows, settings.random_state)
-    return [RadiusRule(float(h), settings.kernel, settings.outside) for h in radii]
-
-
-def nearest_rule(settings: Any, rows: LocalRows) -> NearestRule:
-    """Return the rule of an explicit number or share of neighbours."""
-    total_weight, count = rows.total_weight, settings.n_neighbors
-    if isinstance(count, Integral):
-        if int(count) > total_weight:
-            raise ValueError(
-                f"n_neighbors={count} exceeds the {total_weight:g} samples given (counted by "
-                "weight); lower n_neighbors, or use bandwidth=inf for one global model."
-            )
-        return NearestRule(float(count), settings.kernel)
-    if settings.span is not None and settings.span > 1.0:
-        stretch = float(settings.span ** (1.0 / rows.n_columns))
-        return NearestRule(total_weight, settings.kernel, loess=True, stretch=stretch)
-    count = max(1.0, float(np.floor(total_weight * count + 1e-5)))
-    return NearestRule(count, settings.kernel, loess=True)
-
-
-def _bandwidths(rows: LocalRows, random_state: Any) -> list[float]:
-    some = comparison_rows(rows.n_samples, random_state, 500)
-    m = min(rows.n_samples, REFERENCE_NEIGHBOR + 1)
-    distances, _ = rows.index.nearest(rows.index.X[some], m)
-    reference = float(np.median(distances[:, -1]))
-    return [factor * (reference or 1.0) for factor in BANDWIDTHS]
-
-
-def affordable_sizes(sizes: Sequence[int], total_weight: float, n_columns: int) -> list[int]:
-    """Return the sizes that the number of rows and the cost of a prediction allow."""
-    most = int(min(total_weight, 2**31)) - 2
-    dear = max(160, int(2e6 / n_columns**2))
-    return [k for k in sizes if k <= min(most, dear)] or [max(1, min(most, sizes[0]))]
-
-
-def comparison_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray:
-    """Return the rows on which candidates are compared: all, or a random sample of ``limit``."""
-    if n_samples <= limit:
-        return np.arange(n_samples)
-    rng = check_random_state(random_state)
-    return np.sort(rng.choice(n_samples, limit, replace=False))

@@ -30,7 +30,6 @@ from vicinal._base import (
 from vicinal._kernels.local._batched import (
     batched_classifiers,
     batched_least_squares,
-    batched_ridge,
     batched_ridge_values,
     batched_slopes,
     is_small,
@@ -40,7 +39,6 @@ from vicinal._kernels.local._batched import (
 )
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._polynomials import (
-    design_matrix,
     pseudo_inverse_fit,
     ridge_equivalent_kernels,
     ridge_slopes,
@@ -113,156 +111,102 @@ class RidgeSolver:
         """Whether a global model depends on the query at which it is centred."""
         return self.degree == 2
 
-    def with_method(self, method: str | None) -> "RidgeSolver":
-        """Return self: there is one kind of prediction."""
-        return self
-
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return predictions of shape (n_alphas, n_queries, n_outputs)."""
         flat = self.kernels(data, design, found, alphas, skip=data.one_class(found))
         return data.smooth(found, flat)
 
     def kernels(self, data, design, found, alphas, skip=None) -> np.ndarray:
-        """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of the neighbours."""
-        return self.kernels_of(data.rows, design, found, alphas, skip)
+        """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of the neighbours.
 
-    def kernels_of(self, X, Q, found, alphas, skip=None) -> np.ndarray:
-        """Return the same for given rows; queries in ``skip`` get the local constant fit."""
+        Queries in ``skip`` get the local constant fit.
+        """
         alphas = np.asarray(alphas, dtype=np.float64)
         if self.degree == 0:  # averages have no penalty
-            return np.repeat(weight_shares(found)[None], len(alphas), axis=0)
+            return np.repeat(found.shares()[None], len(alphas), axis=0)
         out = np.empty((len(alphas), len(found.indices)))
-        ridged = alphas > 0.0  # unpenalised polynomials go through QR
-        if ridged.any():
-            out[ridged] = self._penalised(X, Q, found, alphas[ridged], skip)
-        if not ridged.all():
-            out[~ridged] = self._unpenalised(X, Q, found)
-        return out
-
-    def _penalised(self, X, Q, found, alphas, skip) -> np.ndarray:
-        values = np.empty((len(alphas), len(found.indices)))
         solved = np.ones(found.n_queries, dtype=bool)
         if skip is None:
             skip = np.zeros(found.n_queries, dtype=bool)
-        everything = bundled(X, Q, found, slice(0, found.n_queries), self.degree)
+        everything = bundled(data.rows, design, found, slice(0, found.n_queries), self.degree)
         if is_small(everything, alphas, relative=self.relative):
-            small_equivalent_kernels(everything, alphas, skip, values)
-            return values
+            small_equivalent_kernels(everything, alphas, skip, out)
+            return out
 
-        def ridge(some):
-            queries = bundled(X, Q, found, some, self.degree)
-            outputs = skip[some], values, solved[some]
-            ridge_equivalent_kernels(queries, alphas, self.relative, *outputs)
+        def fit(some):
+            queries = bundled(data.rows, design, found, some, self.degree)
+            if alphas[0] > 0.0:
+                shared = self.relative, skip[some], out, solved[some]
+                ridge_equivalent_kernels(queries, alphas, *shared)
+            else:  # unpenalised polynomials go through QR
+                solved[some] = least_squares_fits(queries, None, out[0])
 
-        over_queries(ridge, found.n_queries, self.n_jobs)
-        # The few systems that are singular to working precision are solved by singular values.
-        for t in np.flatnonzero(~solved):
-            entries, offsets, weights = _neighborhood(X, Q, found, t)
-            for j, alpha in enumerate(alphas):
-                penalty = self._absolute(offsets, weights, alpha)
-                fit = pseudo_inverse_fit(offsets, weights, self.degree, penalty)
-                values[j, entries] = fit[0]
-        return values
-
-    def _unpenalised(self, X, Q, found) -> np.ndarray:
-        values = np.empty(len(found.indices))
-        solved = np.ones(found.n_queries, dtype=bool)
-
-        def polynomial(some):
-            queries = bundled(X, Q, found, some, self.degree)
-            solved[some] = least_squares_fits(queries, None, values)
-
-        over_queries(polynomial, found.n_queries, self.n_jobs)
+        over_queries(fit, found.n_queries, self.n_jobs)
         failed = np.flatnonzero(~solved & ~found.is_empty())
-        _warn_underdetermined(X, found, failed, self.degree)
+        if alphas[0] == 0.0:
+            _warn_underdetermined(data.rows, found, failed, self.degree)
         for t in failed:
-            entries, offsets, weights = _neighborhood(X, Q, found, t)
-            values[entries] = weights / weights.sum()
-            if not _is_flat(offsets, weights):
-                values[entries] = pseudo_inverse_fit(offsets, weights, self.degree)[0]
-        return values
-
-    def _absolute(self, offsets, weights, alpha: float) -> float:
-        """Return lam = alpha tr(V) / p for the relative penalty."""
-        if not self.relative or alpha == 0.0:
-            return alpha
-        D = design_matrix(offsets, weights, self.degree)[:, 1:]
-        D = D - (weights @ D) / weights.sum()
-        return alpha * float(weights @ (D * D).sum(axis=1)) / D.shape[1]
+            for kernel, alpha in zip(out, alphas, strict=True):
+                entries, fit_of_one = self._singular_fit(data.rows, design, found, t, alpha)
+                kernel[entries] = fit_of_one[0]
+        return out
 
     def slopes(self, data, design, found, alpha) -> np.ndarray:
-        """Return gradients of shape (n_queries, n_outputs, n_columns)."""
-        return self.slopes_of(data.rows, data.columns, design, found, alpha)
-
-    def slopes_of(self, rows, Y, design, found, alpha) -> np.ndarray:
-        """Return the gradients of fits to other targets."""
-        out = np.zeros((found.n_queries, Y.shape[1], rows.shape[1]))
+        """Return gradients of shape (n_queries, n_outputs, n_columns), 0 around one class only."""
+        Y = data.columns
+        out = np.zeros((found.n_queries, Y.shape[1], data.n_columns))
         if self.degree == 0:
             return out
-        everything = bundled(rows, design, found, slice(0, found.n_queries), self.degree)
+        pure = data.one_class(found)
+        if pure is not None and pure.any():
+            mixed = np.flatnonzero(~pure)
+            if mixed.size:
+                out[mixed] = self.slopes(data, design[mixed], take_queries(found, mixed), alpha)
+            return out
+        everything = bundled(data.rows, design, found, slice(0, found.n_queries), self.degree)
         if is_small(everything, alpha, relative=self.relative):
             small_slopes(everything, Y, alpha, out)
             return out
         solved = np.ones(found.n_queries, dtype=bool)
 
-        def slopes(some):
-            queries = bundled(rows, design, found, some, self.degree)
+        def fit(some):
+            queries = bundled(data.rows, design, found, some, self.degree)
             if alpha > 0.0:
                 ridge_slopes(queries, Y, float(alpha), self.relative, out[some], solved[some])
             else:
                 solved[some] = least_squares_fits(queries, Y, out[some])
 
-        over_queries(slopes, found.n_queries, self.n_jobs)
+        over_queries(fit, found.n_queries, self.n_jobs)
         for t in np.flatnonzero(~solved & ~found.is_empty()):
-            entries, offsets, weights = _neighborhood(rows, design, found, t)
-            out[t] = 0.0
-            if not _is_flat(offsets, weights):
-                penalty = self._absolute(offsets, weights, alpha)
-                fit = pseudo_inverse_fit(offsets, weights, self.degree, penalty)
-                out[t] = (fit[1:] @ Y[found.indices[entries]]).T
+            entries, fit_of_one = self._singular_fit(data.rows, design, found, t, alpha)
+            out[t] = (fit_of_one[1:] @ Y[found.indices[entries]]).T
         return out
 
-    def linear_models(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
-        """Return values and slopes at the origins; neighbourhoods of one class need no fit."""
-        pure = data.one_class(found)
-        if pure is None or not pure.any():
-            return self.linear_models_of(data.rows, data.columns, origins, found, alpha)
-        columns = data.columns
-        values = columns[found.indices[found.indptr[:-1]]]
-        slopes = np.zeros((found.n_queries, columns.shape[1], origins.shape[1]))
-        mixed = np.flatnonzero(~pure)
-        some = take_queries(found, mixed)
-        values[mixed], slopes[mixed] = self.linear_models_of(
-            data.rows, columns, origins[mixed], some, alpha
-        )
-        return values, slopes
+    def _singular_fit(self, X, Q, found, t, alpha) -> tuple[slice, np.ndarray]:
+        """Fit one query by singular values, where a system is singular to working precision.
 
-    def linear_models_of(self, rows, Y, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
-        """Return values (n, n_outputs) and slopes (n, n_outputs, n_columns) of ridge fits.
+        Returns its entries, and the rows that map their targets to prediction and slopes.
+        """
+        entries = slice(found.indptr[t], found.indptr[t + 1])
+        offsets, weights = X[found.indices[entries]] - Q[t], found.weights[entries]
+        if _is_flat(offsets, weights):
+            level = weights / weights.sum()
+            return entries, np.vstack([level, np.zeros((offsets.shape[1], len(level)))])
+        return entries, pseudo_inverse_fit(offsets, weights, self.degree, alpha, self.relative)
+
+    def linear_models(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
+        """Return values (n, n_outputs) and slopes (n, n_outputs, n_columns) at the origins.
 
         A polynomial of degree 2 is stored as its tangent plane.
         """
-        slopes = self.slopes_of(rows, Y, origins, found, alpha)
+        slopes = self.slopes(data, origins, found, alpha)
         if self.degree == 1 and alpha > 0.0:
             # A fit with a free intercept passes through the weighted mean of its rows.
-            share = weight_shares(found)
-            offset = smooth_targets(found.indptr, found.indices, share, rows) - origins
-            level = smooth_targets(found.indptr, found.indices, share, Y)
+            share = found.shares()
+            offset = smooth_targets(found.indptr, found.indices, share, data.rows) - origins
+            level = data.smooth(found, share[None])[0]
             return level - np.einsum("tp,tcp->tc", offset, slopes), slopes
-        flat = self.kernels_of(rows, origins, found, [alpha])
-        return smooth_targets(found.indptr, found.indices, flat[0], Y), slopes
-
-
-def weight_shares(found: WeightedNeighborhoods) -> np.ndarray:
-    """Return the weights of every neighbourhood, scaled to sum one."""
-    owner = np.repeat(np.arange(found.n_queries), found.sizes())
-    return found.weights / np.bincount(owner, found.weights, minlength=found.n_queries)[owner]
-
-
-def _neighborhood(X, Q, found: WeightedNeighborhoods, t: Any) -> tuple[slice, Any, Any]:
-    """Return the entries of one query, the offsets of its neighbours and their weights."""
-    entries = slice(found.indptr[t], found.indptr[t + 1])
-    return entries, X[found.indices[entries]] - Q[t], found.weights[entries]
+        return self.path(data, origins, found, [alpha])[0], slopes
 
 
 def _is_flat(offsets: np.ndarray, weights: np.ndarray) -> bool:
@@ -352,10 +296,6 @@ class NewtonSolver:
         """Whether a global model depends on the query at which it is centred."""
         return self.degree == 2 or self.own_alpha is not None
 
-    def with_method(self, method: str | None) -> "NewtonSolver":
-        """Return self: there is one kind of prediction."""
-        return self
-
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return scores of shape (n_alphas, n_queries, n_classes)."""
         return np.stack(
@@ -411,28 +351,25 @@ class BatchedRidge(RidgeSolver):
     def path(self, data, design, found, alphas) -> Any:
         """Return predictions for each penalty, (n_queries, n_outputs)."""
         xp, Y = namespace(design), data.columns
-        if self.degree > 0 and all(alpha > 0.0 for alpha in alphas):
+        if self.degree > 0 and alphas[0] > 0.0:
             shared = (data.rows, Y, design, *found, list(alphas))
             return batched_ridge_values(*shared, relative=self.relative)
         if self.degree == 0:
             level = found.weights / xp.sum(found.weights, axis=1)[:, None]
-            fits = [level for _ in alphas]
         else:
-            plain = batched_least_squares(data.rows, design, *found)
-            positive = [alpha for alpha in alphas if alpha > 0.0]
-            shared = (data.rows, design, *found, positive)
-            rest = iter(batched_ridge(*shared, relative=self.relative))
-            fits = [plain if alpha == 0.0 else next(rest) for alpha in alphas]
-        targets = take_rows(Y, found.indices)
-        return [xp.sum(l[:, :, None] * targets, axis=1) for l in fits]  # noqa: E741
+            level = batched_least_squares(data.rows, design, *found)
+        values = xp.sum(level[:, :, None] * take_rows(Y, found.indices), axis=1)
+        return [values] * len(alphas)
 
-    def slopes_of(self, rows, Y, design, found, alpha) -> Any:
-        """Return the gradients of fits to other targets."""
+    def slopes(self, data, design, found, alpha) -> Any:
+        """Return gradients of shape (n_queries, n_outputs, n_columns)."""
+        Y = data.columns
         if self.degree == 0:
             shape = (design.shape[0], Y.shape[1], design.shape[1])
             return namespace(design).zeros(shape, dtype=design.dtype, device=device_of(design))
-        near, w = found
-        return batched_slopes(rows, Y, design, near, w, alpha, relative=self.relative)
+        near, weights = found
+        shared = data.rows, Y, design, near, weights, alpha
+        return batched_slopes(*shared, relative=self.relative)
 
 
 @saved()
@@ -499,64 +436,46 @@ class EstimatorSolver:
 
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return predictions of shape (1, n_queries, n_outputs); ``alphas`` is not used."""
-        one = self._class_scores if data.n_classes is not None else self._values
-        values = _map_neighborhoods(one(data), data.rows, design, found, self.n_jobs)
-        shape = (1, found.n_queries, data.n_outputs)
-        return np.array(values, dtype=np.float64).reshape(shape)
+        predict = self._value if data.n_classes is None else self._class_scores
+
+        def some(first):
+            values = []
+            for t in range(first, min(first + _FITS_PER_TASK, found.n_queries)):
+                entries = slice(found.indptr[t], found.indptr[t + 1])
+                indices, weights = found.indices[entries], found.weights[entries]
+                values.append(predict(data, data.rows[indices] - design[t], indices, weights))
+            return values
+
+        tasks = [(first,) for first in range(0, found.n_queries, _FITS_PER_TASK)]
+        parts = parallel_map(some, tasks, n_jobs=self.n_jobs, prefer="threads")
+        values = [value for part in parts for value in part]
+        return np.array(values, dtype=np.float64).reshape(1, found.n_queries, data.n_outputs)
 
     def _fitted(self, offsets, targets, weights):
         return fit_weighted(
             clone(self.estimator), offsets, targets, weights if self.weighted else None
         )
 
-    def _values(self, data) -> Callable:
-        origin = np.zeros((1, data.n_columns))
-        values = data.columns
-        values = values[:, 0] if values.shape[1] == 1 else values
+    def _value(self, data, offsets, indices, weights) -> np.ndarray:
+        targets = data.y[indices]
+        targets = targets[:, 0] if targets.shape[1] == 1 else targets
+        return np.ravel(
+            self._fitted(offsets, targets, weights).predict(np.zeros((1, data.n_columns)))
+        )
 
-        def predict(offsets, indices, weights):
-            return np.ravel(self._fitted(offsets, values[indices], weights).predict(origin))
-
-        return predict
-
-    def _class_scores(self, data) -> Callable:
-        origin = np.zeros((1, data.n_columns))
-        absent = 0.0 if self.method == "predict_proba" else -np.inf
-
-        def score(offsets, indices, weights):
-            labels = data.y[indices]
-            out = np.full(data.n_outputs, absent)
-            if np.all(labels == labels[0]):
-                out[labels[0]] = 1.0
-                return out
-            model = self._fitted(offsets, labels, weights)
-            if self.method == "predict":
-                out[model.predict(origin)[0]] = 1.0
-                return out
-            values = np.ravel(getattr(model, self.method)(origin))
-            if len(values) == 1:
-                values = np.array([-values[0], values[0]])
-            out[model.classes_] = values
+    def _class_scores(self, data, offsets, indices, weights) -> np.ndarray:
+        labels, origin = data.y[indices], np.zeros((1, data.n_columns))
+        out = np.full(data.n_outputs, 0.0 if self.method == "predict_proba" else -np.inf)
+        if np.all(labels == labels[0]):
+            out[labels[0]] = 1.0
             return out
-
-        return score
-
-
-def _map_neighborhoods(function, rows, design, found: WeightedNeighborhoods, n_jobs) -> list:
-    """Call ``function(offsets, indices, weights)`` for every query, through joblib."""
-
-    def some(queries):
-        values = []
-        for t in queries:
-            entries = slice(found.indptr[t], found.indptr[t + 1])
-            indices = found.indices[entries]
-            values.append(function(rows[indices] - design[t], indices, found.weights[entries]))
-        return values
-
-    order = np.arange(found.n_queries)
-    tasks = [(order[i : i + _FITS_PER_TASK],) for i in range(0, len(order), _FITS_PER_TASK)]
-    parts = parallel_map(some, tasks, n_jobs=n_jobs, prefer="threads")
-    return [value for part in parts for value in part]
+        model = self._fitted(offsets, labels, weights)
+        if self.method == "predict":
+            out[model.predict(origin)[0]] = 1.0
+            return out
+        values = np.ravel(getattr(model, self.method)(origin))
+        out[model.classes_] = values if len(values) > 1 else [-values[0], values[0]]
+        return out
 
 
 # --- sparse rows ---

@@ -1,18 +1,17 @@
 """Local polynomials against definitions, scikit-learn and each other."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.local._batched import least_squares_fits
 from vicinal._kernels.local._polynomials import (
-    LineFits,
     LinePoints,
     LineWindow,
-    design_matrix,
     grid_twists,
     hermite_grid,
-    hermite_line,
     pseudo_inverse_fit,
     quantile_nodes,
     ridge_equivalent_kernels,
@@ -42,6 +41,18 @@ def slopes(problem, Y, alpha, *, relative=False):
     out, solved = np.zeros((n_queries, Y.shape[1], d)), np.ones(n_queries, dtype=bool)
     ridge_slopes(problem, Y, alpha, relative, out, solved)
     return out, solved
+
+
+def design_matrix(offsets, weights, degree):
+    """Return the rows (1, x_i - q, products divided by the spread)."""
+    columns = [np.ones((len(offsets), 1)), offsets]
+    if degree == 2:
+        d = offsets.shape[1]
+        size = np.sqrt(weights @ (offsets**2).sum(axis=1) / (weights.sum() * d))
+        columns += [
+            offsets[:, [a]] * offsets[:, [b]] / size for a in range(d) for b in range(a + 1)
+        ]
+    return np.hstack(columns)
 
 
 def dense(X, q, w, Y, alpha, relative, degree):
@@ -218,10 +229,11 @@ def test_pseudo_inverse_of_one_row_is_that_row():
 
 def smooth(x, y, Q, k, degree, *, beyond=False, guarded=False, f=None):
     m = len(Q)
-    out = LineFits(np.full((m, 1), np.nan), np.full((m, 1), np.nan), np.ones(m, bool))
+    values, slopes, solved = np.full((m, 1), np.nan), np.full((m, 1), np.nan), np.ones(m, bool)
     points = LinePoints(x, y[None], np.ones(len(x)) if f is None else f)
-    smooth_line(points, Q, LineWindow(k, beyond, 1.0, guarded, degree), out)
-    return out
+    window = LineWindow(k, beyond, 1.0, guarded, degree)
+    smooth_line(points, Q, window, values, slopes, solved)
+    return SimpleNamespace(values=values, slopes=slopes, solved=solved)
 
 
 def tricube(x, q, k, beyond):
@@ -265,15 +277,6 @@ def test_too_few_distinct_points_for_the_degree():
     x = np.array([0.0, 0.0, 1.0, 1.0, 5.0])
     assert smooth(x, x, np.array([0.5]), 5, 1).solved[0]
     assert not smooth(x, x, np.array([0.5]), 5, 2, beyond=False).solved[0]
-
-
-def test_hermite_reproduces_cubics(rng):
-    nodes = np.array([-1.0, 0.5, 2.0])
-    q = np.append(rng.uniform(-1, 2, 20), nodes)
-    cubic = np.polynomial.Polynomial([1.0, -2.0, 0.5, 3.0])
-    slope = cubic.deriv()
-    found = hermite_line(nodes, cubic(nodes)[:, None], slope(nodes)[:, None], q)
-    assert_allclose(found[:, 0], cubic(q), rtol=1e-12)
 
 
 def test_hermite_grid_reproduces_products_of_cubics(rng):

@@ -235,43 +235,29 @@ def ridge_slopes(queries, Y, alpha, relative, out, solved):
 PSEUDO_INVERSE_CUTOFF = 1e-12
 
 
-def design_matrix(offsets: np.ndarray, weights: np.ndarray, degree: int) -> np.ndarray:
-    """Return the rows (1, x_i - q, products) that the compiled routines use, unweighted."""
-    k, d = offsets.shape
-    if degree == 0:
-        return np.ones((k, 1))
-    columns = [np.ones((k, 1)), offsets]
-    if degree == 2:
-        size = np.sqrt((weights @ (offsets**2).sum(axis=1)) / (weights.sum() * d))
-        scale = 1.0 / size if size > 0 else 1.0
-        columns += [
-            (scale * offsets[:, a] * offsets[:, b])[:, None] for a in range(d) for b in range(a + 1)
-        ]
-    return np.hstack(columns)
-
-
 def pseudo_inverse_fit(
-    offsets: np.ndarray, weights: np.ndarray, degree: int, penalty: float = 0.0
+    offsets: np.ndarray, weights: np.ndarray, degree: int, alpha: float = 0.0, relative: bool = True
 ) -> np.ndarray:
     """Return the rows that map y to (prediction, slopes) of the minimum-norm weighted fit.
 
     Rows are centred at the weighted mean, so the intercept is not shrunk. A column without spread
-    has slope 0. ``penalty`` is an
-    absolute ridge term. Shape (1 + n_features, k).
+    has slope 0. The penalty is that of the compiled routines. Shape (1 + n_features, k).
     """
-    D = design_matrix(offsets, weights, degree)[:, 1:]
-    total = weights.sum()
-    share = weights / total
+    D, share = offsets, weights / weights.sum()
+    if degree == 2:
+        size = np.sqrt(share @ (offsets**2).mean(axis=1))
+        left, right = np.tril_indices(offsets.shape[1])
+        D = np.hstack([D, offsets[:, left] * (offsets[:, right] / (size if size > 0 else 1.0))])
     mean = share @ D
     root = np.sqrt(weights)[:, None]
     U, values, Vt = np.linalg.svd((D - mean) * root, full_matrices=False)
+    penalty = alpha * (values @ values) / D.shape[1] if relative else alpha
     largest = values[0] if values.size else 0.0
     reference = max(largest, np.abs(D * root).max(initial=0.0) * 1e-3)
     keep = values > PSEUDO_INVERSE_CUTOFF * reference
     inverse = np.where(keep, values / (np.where(keep, values, 1.0) ** 2 + penalty), 0.0)
     slopes = (Vt.T * inverse) @ (U * root).T
-    prediction = share - mean @ slopes if D.shape[1] else share
-    return np.vstack([prediction[None, :], slopes[: offsets.shape[1]]])
+    return np.vstack([share - mean @ slopes, slopes[: offsets.shape[1]]])
 
 
 # QR is used when a pivot of the moment matrix is below this share of its diagonal entry.
@@ -292,63 +278,33 @@ def _window(x, q, k):
 
 
 @fast_jit
-def _add_moments(x, y, f, q, inverse, degree, S, T):
-    """Add moments of tricube weights and of weighted targets over points within the bandwidth.
+def _add_moments(x, y, f, q, inverse, guarded, S, T):
+    """Write moments of tricube weights and of weighted targets over points within the bandwidth.
 
     Without branches, so that it is vectorised.
     """
+    low = 0.001 if guarded else -1.0
+    high = 0.999 if guarded else 1.0
     s0 = s1 = s2 = s3 = s4 = t0 = t1 = t2 = 0.0
-    if degree == 2:
-        for i in range(x.shape[0]):
-            z = (x[i] - q) * inverse
-            u = abs(z)
-            t = 1.0 - u * u * u
-            w = t * t * t * f[i]
-            wy = w * y[i]
-            wz = w * z
-            wzz = wz * z
-            s0 += w
-            s1 += wz
-            s2 += wzz
-            s3 += wzz * z
-            s4 += wzz * z * z
-            t0 += wy
-            t1 += wy * z
-            t2 += wy * z * z
-    else:
-        for i in range(x.shape[0]):
-            z = (x[i] - q) * inverse
-            u = abs(z)
-            t = 1.0 - u * u * u
-            w = t * t * t * f[i]
-            wz = w * z
-            s0 += w
-            s1 += wz
-            s2 += wz * z
-            t0 += w * y[i]
-            t1 += wz * y[i]
-    S[0] += s0
-    S[1] += s1
-    S[2] += s2
-    S[3] += s3
-    S[4] += s4
-    T[0] += t0
-    T[1] += t1
-    T[2] += t2
-
-
-@fast_jit
-def _lift_centre(x, y, f, q, inverse, S, T):
-    """Raise the weights of points so close that LOESS gives them weight one."""
     for i in range(x.shape[0]):
         z = (x[i] - q) * inverse
         u = abs(z)
         t = 1.0 - u * u * u
-        w = (1.0 - t * t * t) * f[i]
-        for j in range(5):
-            S[j] += w * z**j
-        for j in range(3):
-            T[j] += w * y[i] * z**j
+        w = 1.0 if u < low else t * t * t
+        w = f[i] * (0.0 if u > high else w)
+        wy = w * y[i]
+        wz = w * z
+        wzz = wz * z
+        s0 += w
+        s1 += wz
+        s2 += wzz
+        s3 += wzz * z
+        s4 += wzz * z * z
+        t0 += wy
+        t1 += wy * z
+        t2 += wy * z * z
+    S[0], S[1], S[2], S[3], S[4] = s0, s1, s2, s3, s4
+    T[0], T[1], T[2] = t0, t1, t2
 
 
 @fast_jit
@@ -384,15 +340,6 @@ def _invert(S, degree, M):
     return True
 
 
-@fast_jit
-def _edges(x, q, start, stop, radius):
-    """Return the part of a window within ``radius`` of q."""
-    return (
-        start + np.searchsorted(x[start:stop], q - radius, side="left"),
-        start + np.searchsorted(x[start:stop], q + radius, side="right"),
-    )
-
-
 class LinePoints(NamedTuple):
     """Sorted points (n,), their targets (n_outputs, n), and factors on their weights (n,)."""
 
@@ -416,30 +363,19 @@ class LineWindow(NamedTuple):
     degree: int
 
 
-class LineFits(NamedTuple):
-    """Predictions and derivatives of a block of queries, (n_queries, n_outputs).
-
-    ``solved`` is False where the moments do not determine the fit or the bandwidth is 0.
-    """
-
-    values: Any
-    slopes: Any
-    solved: Any
-
-
 @fast_jit
-def smooth_line(points, Q, window, out):
-    """Evaluate local polynomials of sorted points at the queries (n_queries,)."""
+def smooth_line(points, Q, window, values, slopes, solved):
+    """Evaluate local polynomials of sorted points at the queries (n_queries,).
+
+    Writes predictions and derivatives, (n_queries, n_outputs); ``solved`` becomes False where the
+    moments do not determine the fit or the bandwidth is 0.
+    """
     x, Y, f = points
     k, beyond, stretch, guarded, degree = window
-    values, slopes, solved = out
-    n = x.shape[0]
-    S = np.empty(5)
-    T = np.empty(3)
-    M = np.empty((3, 3))
+    size = min(x.shape[0], k + 1) if beyond else k
+    S, T, M = np.empty(5), np.empty(3), np.empty((3, 3))
     for t in range(Q.shape[0]):
         q = Q[t]
-        size = min(n, k + 1) if beyond else k
         start = _window(x, q, size)
         stop = start + size
         h = max(q - x[start], x[stop - 1] - q) * stretch
@@ -448,17 +384,9 @@ def smooth_line(points, Q, window, out):
             continue
         # Points at the bandwidth have weight zero, so ties at the edge may be ignored.
         inverse = 1.0 / h
-        near = far = start
-        if guarded:
-            start, stop = _edges(x, q, start, stop, 0.999 * h)
-            near, far = _edges(x, q, start, stop, 0.001 * h)
+        near, weights = x[start:stop], f[start:stop]
         for c in range(Y.shape[0]):
-            S[:] = 0.0
-            T[:] = 0.0
-            y = Y[c]
-            _add_moments(x[start:stop], y[start:stop], f[start:stop], q, inverse, degree, S, T)
-            if guarded:
-                _lift_centre(x[near:far], y[near:far], f[near:far], q, inverse, S, T)
+            _add_moments(near, Y[c, start:stop], weights, q, inverse, guarded, S, T)
             if c == 0 and not _invert(S, degree, M):
                 solved[t] = False
                 break
@@ -481,19 +409,6 @@ def _cells(nodes: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     cell = np.clip(np.searchsorted(nodes, q, side="right") - 1, 0, len(nodes) - 2)
     width = nodes[cell + 1] - nodes[cell]
     return cell, width, (q - nodes[cell]) / width
-
-
-def hermite_line(nodes, values, slopes, q) -> np.ndarray:
-    """Interpolate values (n_nodes, n_outputs) with slopes at the points q within the nodes."""
-    cell, width, t = _cells(nodes, q)
-    left, left_slope, right, right_slope = (b[:, None] for b in _basis(t))
-    width = width[:, None]
-    return (
-        left * values[cell]
-        + width * left_slope * slopes[cell]
-        + right * values[cell + 1]
-        + width * right_slope * slopes[cell + 1]
-    )
 
 
 def grid_twists(nodes: tuple[np.ndarray, np.ndarray], slopes: np.ndarray) -> np.ndarray:

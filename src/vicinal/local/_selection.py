@@ -1,0 +1,299 @@
+"""Selection of metric, degree, size and penalty by predictions of rows that are left out."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+from sklearn.utils import check_random_state
+
+from vicinal._base import HeldOut, Progress, TrainingData, as_numpy, fold_entries, group_folds
+from vicinal._kernels.calibration._probabilities import fit_temperature, fit_temperatures
+from vicinal.local._data import local_data
+from vicinal.local._fits import store
+from vicinal.local._neighborhoods import ForestRule, NearestRule, RadiusRule
+from vicinal.local._rows import LocalRows, learn_mapping, map_rows, sees_labels
+from vicinal.local._settings import LocalSettings, comparison_rows, resolve, size_rules
+from vicinal.local._solvers import at_degree, probabilities
+
+# Rounds of a metric without improvement that end the search.
+_N_ITER_NO_CHANGE = 2
+# Settings whose losses differ by less than this many standard errors count as equal.
+_STANDARD_ERRORS = 0.5
+_N_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting, with predictions and losses of rows that were left out.
+
+    Attributes
+    ----------
+    metric, degree, rule, alpha
+        Metric, degree of the local models, neighbourhood rule and penalty.
+    rows : LocalRows or None
+        Training rows in the coordinates of the metric; ``None`` where these were learned in folds.
+    order, weights : ndarray
+        The rows left out, and how often each counts.
+    losses : ndarray
+        Loss of each of them.
+    predictions : ndarray of shape (n_rows, n_outputs)
+        Predictions of each of them.
+    """
+
+    metric: Any
+    degree: int
+    rule: NearestRule | RadiusRule | ForestRule
+    alpha: float
+    rows: LocalRows | None
+    order: Any = None
+    weights: Any = None
+    losses: Any = None
+    predictions: Any = None
+
+    @property
+    def loss(self) -> float:
+        """Mean loss."""
+        return float(np.average(self.losses, weights=self.weights))
+
+    def is_close_to(self, best: "Candidate") -> bool:
+        """Return whether the excess over the best is within half its standard error.
+
+        The difference is paired: both losses are of the same rows.
+        """
+        excess = self.losses - best.losses
+        mean = np.average(excess, weights=self.weights)
+        variance = np.average((excess - mean) ** 2, weights=self.weights)
+        return bool(mean <= _STANDARD_ERRORS * np.sqrt(variance / self.weights.sum()))
+
+
+def select(data: TrainingData, settings: LocalSettings) -> tuple[Candidate, list[Candidate]]:
+    """Select what the user left unset, by leaving rows out; also return what was compared."""
+    if not (settings.is_open or settings.has_temperature):
+        rows = mapped(data, settings, settings.metric)
+        rule = size_rules(settings, rows)[0]
+        fixed = settings.metric, settings.degrees[0], rule, settings.alphas[0], rows
+        return Candidate(*fixed), []
+    compared: list[Candidate] = []
+    leading: list[Candidate] = []
+    n_steps = (settings.metric.n_rounds if settings.is_gradient else 1) * len(settings.degrees)
+    label = f"{settings.name} leave-one-out"
+    with Progress(n_steps, label, verbose=settings.verbose) as shown:
+        for found in comparisons(data, settings):
+            least = min(c.loss for c in found)
+            if not leading or least < min(c.loss for c in leading):
+                leading = found
+            compared += [replace(c, predictions=None) for c in found]
+            shown.advance(note=f"least loss {least:.4g}")
+    best = best_candidate(leading)
+    if best.rows is None:
+        best = replace(best, rows=mapped(data, settings, best.metric))
+    return best, compared if settings.is_open else []
+
+
+def best_candidate(candidates: list[Candidate]) -> Candidate:
+    """Return the smoothest of the settings of one metric and degree that are close to the best.
+
+    Leave-one-out favours rough fits, and a few rows can decide. Of the settings at least as smooth
+    as the best and close to it, the one of largest penalty, then of largest size, is taken.
+    """
+    best = min(candidates, key=lambda c: c.loss)
+    smoother = [c for c in candidates if c.alpha >= best.alpha and c.rule.size >= best.rule.size]
+    close = [c for c in smoother if c.is_close_to(best)]
+    return max(close, key=lambda c: (c.alpha, c.rule.size))
+
+
+def comparisons(
+    data: TrainingData, settings: LocalSettings, sample=None, folds=None, entries=None,
+    dtype=np.float64,
+) -> Iterator[list[Candidate]]:  # fmt: skip
+    """Yield the candidates of each metric and degree, until two metrics in a row gain nothing.
+
+    Of a random sample of the rows, or of ``sample``, whose rows of each fold are ``entries``.
+    """
+    loss, weights = loss_of(data), data.host(data.weights)
+    sample = comparison_rows(len(data), settings.random_state) if sample is None else sample
+    best, n_waited = np.inf, 0
+    for metric, views in metric_views(data, settings, settings.metric, sample, folds, entries):
+        first, least = views[0][0], np.inf
+        rules = size_rules(settings, first)
+        order = np.concatenate([own for _, own in views])
+        shared = None if sees_labels(metric) else first, order, weights[order]
+        for degree in settings.degrees:
+            values = left_out_predictions(views, rules, degree, settings, dtype)
+            found = [
+                Candidate(metric, degree, rule, float(alpha), *shared, loss(own, order), own)
+                for rule, path in zip(rules, values, strict=True)
+                for alpha, own in zip(settings.alphas, path, strict=True)
+            ]
+            least = min(least, *(c.loss for c in found))
+            yield found
+        best, n_waited = min(least, best), 0 if least < best else n_waited + 1
+        if n_waited >= _N_ITER_NO_CHANGE:
+            return
+
+
+def left_out_predictions(
+    views: list[tuple[LocalRows, np.ndarray]], rules: list, degree: int, settings: LocalSettings,
+    dtype: Any,
+) -> np.ndarray:  # fmt: skip
+    """Return predictions of the samples of all views, (n_rules, n_alphas, n_rows, n_outputs).
+
+    One neighbour search serves all sizes, and one factorisation all penalties where possible. Rows
+    are left out with their groups; where no row is near, the prior is predicted.
+    """
+    first = views[0][0]
+    solver = first.suited(at_degree(settings.solver, degree))
+    shape = len(rules), len(settings.alphas), sum(len(own) for _, own in views), first.n_outputs
+    out, start = np.empty(shape, dtype=dtype), 0
+    for rows, sample in views:
+        part, start = out[:, :, start : start + len(sample)], start + len(sample)
+        for block, _, j, design, found in rows.left_out(rules, sample, settings.factor):
+            for c, values in enumerate(solver.path(rows, design, found, settings.alphas)):
+                part[j, c, block] = as_numpy(values)
+            empty = found.is_empty()
+            if empty.any():
+                part[j, :, block][:, empty] = rows.prior()
+    return out
+
+
+def loss_of(data: TrainingData) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Return the loss of predictions (..., n_rows, n_outputs) for given rows.
+
+    One where the class is wrong; squared error in units of each output's variance.
+    """
+    y = data.host(data.y)
+    if data.classes is not None:
+        return lambda scores, rows: (scores.argmax(axis=-1) != y[rows]).astype(np.float64)
+    columns = y.reshape(len(y), -1)
+    weights = None if data.sample_weight is None else data.host(data.sample_weight)
+    centred = columns - np.average(columns, axis=0, weights=weights)
+    variance = np.average(centred**2, axis=0, weights=weights)
+    scale = np.where(variance > 0.0, variance, 1.0)
+    return lambda values, rows: ((values - columns[rows]) ** 2 / scale).mean(axis=-1)
+
+
+def temperature_of(chosen: Candidate, data: TrainingData, settings: LocalSettings) -> float | None:
+    """Fit the temperature to scores of rows that their models, and metrics, did not see."""
+    if not settings.has_temperature:
+        return None
+    order = chosen.order
+    weights = None if data.sample_weight is None else data.host(data.sample_weight)[order]
+    return fit_temperature(chosen.predictions, data.host(data.y)[order], weights)
+
+
+# --- rows under a metric ---
+
+
+def mapped(data: TrainingData, settings: LocalSettings, metric: Any) -> LocalRows:
+    """Return the rows in the coordinates of a metric, learned from them."""
+    mapping = learn_mapping(data, metric, settings.located)
+    return map_rows(data, mapping, settings.search, settings.random_state)
+
+
+def metric_views(
+    data: TrainingData, settings: LocalSettings, metric: Any, sample, folds=None, entries=None
+) -> Iterator[tuple[Any, list[tuple[LocalRows, np.ndarray]]]]:
+    """Yield (metric, [(rows under it, those that it did not see)]) for every metric to compare.
+
+    There is one, or one per round. A metric that learns from labels is learned once per fold,
+    without the fold; neighbours are searched among all rows as at prediction.
+    """
+    if not sees_labels(metric):
+        yield metric, [(mapped(data, settings, metric), sample)]
+        return
+    if folds is None or entries is None:
+        folds = label_folds(len(data), data.groups, settings.random_state)
+        entries = fold_entries(folds, sample)
+    learned = [_mappings(data.outside(fold), settings, metric) for fold in folds]
+    for found in zip(*learned, strict=False):
+        pairs = zip(found, entries, strict=True)
+        views = [(map_rows(data, one[1], settings.search), own) for one, own in pairs if len(own)]
+        yield found[0][0], views
+
+
+def _mappings(data: TrainingData, settings: LocalSettings, metric: Any) -> Iterator[tuple]:
+    """Yield (metric, coordinates), of a gradient metric in selection after each round."""
+    if not (settings.is_gradient and metric is settings.metric):
+        yield metric, learn_mapping(data, metric, settings.located)
+        return
+    for r, mapping in enumerate(clone(metric)._mappings(data, settings.located)):
+        yield clone(metric).set_params(n_rounds=r + 1), mapping
+
+
+def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
+    """Return folds; a metric for a fold is learned without its labels."""
+    n_folds = min(_N_FOLDS, n_samples)
+    if groups is None:
+        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+        splits = KFold(n_folds, shuffle=True, random_state=seed).split(np.arange(n_samples))
+        return [test for _, test in splits]
+    return group_folds(groups, n_folds)
+
+
+# --- held-out predictions of every candidate ---
+
+
+def held_out_candidates(
+    model: Any, data: TrainingData, settings: LocalSettings, folds, rows
+) -> HeldOut:
+    """Return held-out predictions of every candidate."""
+    if folds is None:
+        folds = label_folds(len(data), data.groups, settings.random_state)
+    entries = fold_entries(folds, rows)
+    order = np.concatenate(entries)
+    found: list[Candidate] = []
+    temperatures: list[float | None] = []
+    for some in comparisons(data, settings, order, folds, entries, np.float32):
+        found += some
+        temperatures += _to_probabilities(some, data, settings)
+    parameters = [_parameters(model, candidate) for candidate in found]
+
+    def fitted(c: int, *table):
+        one = copy.copy(model).set_params(**parameters[c])
+        used, what, rows = data, settings, found[c].rows
+        if table:
+            X, y, weight = table
+            used = local_data(one, X, y, weight, None)
+            what = resolve(one, used)
+        if table or rows is None:
+            rows = mapped(used, what, found[c].metric)
+        store(one, replace(found[c], rows=rows), what)
+        if data.classes is not None:
+            one.temperature_ = temperatures[c]
+        return one
+
+    has_rows = not hasattr(model, "anchors")  # anchored models store other models than these
+    predictions = np.stack([candidate.predictions for candidate in found])
+    return HeldOut(parameters, order, predictions, fitted if has_rows else None)
+
+
+def _to_probabilities(found: list[Candidate], data: TrainingData, settings: LocalSettings) -> list:
+    """Turn scores of classifiers into probabilities in place; return the temperatures."""
+    temperatures: list[float | None] = [None] * len(found)
+    if data.classes is None:
+        return temperatures
+    if settings.has_temperature:
+        order = found[0].order
+        weights = None if data.sample_weight is None else data.host(data.sample_weight)[order]
+        scores = np.stack([one.predictions for one in found]).astype(np.float64)
+        temperatures = fit_temperatures(scores, data.host(data.y)[order], weights).tolist()
+    for one, temperature in zip(found, temperatures, strict=True):
+        scores = one.predictions.astype(np.float64)
+        one.predictions[:] = probabilities(scores, settings.solver.link, temperature)
+    return temperatures
+
+
+def _parameters(model: Any, candidate: Candidate) -> dict:
+    """Return the constructor parameters of a candidate."""
+    rule = candidate.rule
+    found = {"metric": candidate.metric, "degree": candidate.degree, "alpha": candidate.alpha}
+    if isinstance(rule, RadiusRule):
+        found["bandwidth"] = rule.bandwidth
+    elif isinstance(rule, NearestRule) and not rule.loess:
+        found["n_neighbors"] = int(rule.count)
+    known = model.get_params(deep=False)
+    return {name: value for name, value in found.items() if name in known}
