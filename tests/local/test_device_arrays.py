@@ -17,8 +17,7 @@ from vicinal._kernels.local._batched import (
     metric_step,
     one_class_scores,
 )
-from vicinal._kernels.local._classifiers import local_classifiers
-from vicinal._kernels.local._newton import one_class_score
+from vicinal._kernels.local._classifiers import local_classifiers, one_class_score
 from vicinal._kernels.local._workspace import LOGISTIC, SQUARED_HINGE, FitObjective, Fits, Queries
 from vicinal.local import (
     AnchoredLocalRegressor,

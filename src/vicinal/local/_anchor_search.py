@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils import check_array, check_random_state
 
 from vicinal._base import Progress, TrainingData, group_folds, saved
 from vicinal._kernels.local._smoothing import blend_values, smooth_targets
+from vicinal.local._data import MAX_ROWS, sampled_rows
 from vicinal.local._fits import LocalFit
 from vicinal.local._neighborhoods import (
     Localizer,
@@ -24,7 +26,7 @@ from vicinal.local._neighborhoods import (
 )
 from vicinal.local._rows import is_forest, sees_labels
 from vicinal.local._selection import loss_of, metric_views
-from vicinal.local._settings import MAX_ROWS, LocalSettings, comparison_rows
+from vicinal.local._settings import LocalSettings
 from vicinal.local._solvers import over_queries
 
 # Rows that k-means sees: enough for good centres, and bounded for large tables.
@@ -222,7 +224,7 @@ class AnchorSearch:
         self.fit = fit
         self.table = table
         self.settings = settings
-        sample = comparison_rows(len(table), settings.random_state, MAX_ROWS)
+        sample = sampled_rows(len(table), settings.random_state, MAX_ROWS)
         self.folds = [(fit.data, held_out_parts(sample, table, settings.random_state))]
         if sees_labels(metric):
             _, views = next(iter(metric_views(table, settings, metric, sample)))
@@ -249,9 +251,12 @@ class AnchorSearch:
         with Progress(len(candidates), label, verbose=self.settings.verbose) as progress:
             for choose in candidates:
                 centers = choose()
-                losses = self._losses(centers)
-                for plan in _plans_to_refit(losses):
-                    losses |= self._refit_losses(centers, plan)
+                blends = [b for b in _BLENDED if b < max(3, len(centers))]
+                losses = self._losses(centers, self._rules(len(centers)), self.alphas, blends)
+                for plan in _plans_to_refit(losses) if fit.solver.is_linear else ():
+                    some = sorted({plan.n_blended, blends[-1]})
+                    shared = [plan.rule], [plan.alpha], some, _MAX_REFITS
+                    losses |= self._losses(centers, *shared)
                 plan = _preferred(losses)
                 table += [
                     (len(centers), p.size, p.alpha, p.n_blended, p.n_refits, v.sum() / total)
@@ -273,74 +278,46 @@ class AnchorSearch:
 
     def _centers(self) -> list[Callable[[], np.ndarray]]:
         """Return one function per set of centres to compare."""
-        if not isinstance(self.anchors, (str, int, np.integer)):
-            return [self._given_centers]
         data, table = self.fit.data, self.table
-        codes = None if table.classes is None else table.y
-        shared = (table.X, data.index, self._to_coords, codes, table.sample_weight)
-        counts = _anchor_counts(self.anchors, data.total_weight)
-        seed = self.settings.random_state
-        return [partial(choose_centers, m, *shared, seed) for m in counts]
-
-    def _given_centers(self) -> np.ndarray:
+        if isinstance(self.anchors, (str, int, np.integer)):
+            codes = None if table.classes is None else table.y
+            shared = (table.X, data.index, data.mapping.searched, codes, table.sample_weight)
+            counts = _anchor_counts(self.anchors, data.total_weight)
+            seed = self.settings.random_state
+            return [partial(choose_centers, m, *shared, seed) for m in counts]
         centers = check_array(self.anchors, dtype=np.float64, input_name="anchors")
-        n_features = self.table.X.shape[1]
-        if centers.shape[1] != n_features:
+        if centers.shape[1] != table.n_features:
             raise ValueError(
-                f"anchors has {centers.shape[1]} columns, but X has {n_features}; give the centres "
-                "in the columns of X."
+                f"anchors has {centers.shape[1]} columns, but X has {table.n_features}; give the "
+                "centres in the columns of X."
             )
-        return np.unique(centers, axis=0)
-
-    def _to_coords(self, X, data=None) -> np.ndarray:
-        """Return the coordinates of rows of X in the search."""
-        return (data or self.fit.data).mapping(X)[0]
+        return [partial(np.unique, centers, axis=0)]
 
     def loss(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the weighted loss of predictions for rows."""
         return self._loss(values, rows) * self._weights[rows]
 
-    def _losses(self, centers) -> dict[Plan, np.ndarray]:
-        """Return the weighted loss of each held-out row under every size, penalty and blend."""
-        losses: dict = {}
-        for data, coords, neighborhoods, held in self._held(centers):
-            blended = self._blended(coords, data.index.X[held])
-            for rule, found in neighborhoods:
-                for alpha in self.alphas:
-                    anchors = fit_anchors(self.fit.solver, data, coords, found, alpha, 1)
-                    for n_blended, near in blended.items():
-                        values = anchors.predict(data.rows[held], near, self.fit.solver.n_jobs)
-                        plan = Plan(rule, alpha, n_blended)
-                        losses.setdefault(plan, []).append(self.loss(values, held))
-        return {plan: np.concatenate(parts) for plan, parts in losses.items()}
+    def _losses(self, centers, rules, alphas, blends, n_refits=0) -> dict[Plan, np.ndarray]:
+        """Return the weighted loss of each held-out row under all plans of these values.
 
-    def _refit_losses(self, centers, plan) -> dict[Plan, np.ndarray]:
-        """Return the same losses after one, two, ... refits to the residuals of the blend."""
+        Those include no, one, two, ... refits to the residuals of the blend.
+        """
         losses: dict = {}
-        if not self.fit.solver.is_linear:
-            return losses
-        for data, coords, neighborhoods, held in self._held(centers, [plan.rule]):
-            (_, found), *_ = neighborhoods
-            first = fit_anchors(self.fit.solver, data, coords, found, plan.alpha, 1)
-            blended = self._blended(coords, data.index.X[held])
-            for n_blended in {plan.n_blended, max(blended)}:
-                anchors = replace(first, n_blended=n_blended)
-                refits = refit_anchors(
-                    self.fit.solver, data, anchors, found, plan.alpha, _MAX_REFITS
-                )
-                for i, refitted in enumerate(refits, start=1):
-                    near = blended[n_blended]
-                    values = refitted.predict(data.rows[held], near, self.fit.solver.n_jobs)
-                    key = replace(plan, n_blended=n_blended, n_refits=i)
-                    losses.setdefault(key, []).append(self.loss(values, held))
+        for data, coords, neighborhoods, held in self._held(centers, rules):
+            localizer = Localizer(data.index.over(coords), blending_rule(blends[-1]))
+            candidates = localizer.candidates(data.index.X[held], blends[-1])
+            near = {b: localizer.of_size(candidates, b) for b in blends}
+            for (rule, found), alpha in product(neighborhoods, alphas):
+                first = fit_anchors(self.fit.solver, data, coords, found, alpha, 1)
+                for b in blends:
+                    anchors = replace(first, n_blended=b)
+                    shared = self.fit.solver, data, anchors, found, alpha, n_refits
+                    for i, one in enumerate([anchors, *refit_anchors(*shared)]):
+                        values = one.predict(data.rows[held], near[b], self.fit.solver.n_jobs)
+                        losses.setdefault(Plan(rule, alpha, b, i), []).append(
+                            self.loss(values, held)
+                        )
         return {plan: np.concatenate(parts) for plan, parts in losses.items()}
-
-    def _blended(self, coords, queries) -> dict[int, WeightedNeighborhoods]:
-        """Return the anchors blended for the queries, for every number of them; one search."""
-        numbers = [b for b in _BLENDED if b < max(3, len(coords))]
-        localizer = Localizer(self.fit.data.index.over(coords), blending_rule(numbers[-1]))
-        found = localizer.candidates(queries, numbers[-1])
-        return {b: localizer.of_size(found, b) for b in numbers}
 
     def _lazy_losses(self) -> np.ndarray:
         """Return the held-out losses of the model fitted around every query, on the same folds."""
@@ -354,15 +331,14 @@ class AnchorSearch:
                     parts.append(self.loss(values, own))
         return np.concatenate(parts)
 
-    def _held(self, centers, rules=None) -> Iterator:
+    def _held(self, centers, rules) -> Iterator:
         """Yield (data, coordinates, [(rule, neighbourhoods without the fold)], fold)."""
         for data, folds in self.folds:
-            compared = rules or self._rules(len(centers), data)
-            coords = self._to_coords(centers, data)
-            without = _shared_search(data, coords, compared, self.fit.factor)
+            coords = data.mapping.searched(centers)
+            without = _shared_search(data, coords, rules, self.fit.factor)
             for held in folds:
                 absent = self._absent(held)
-                yield data, coords, ((rule, without(rule, absent)) for rule in compared), held
+                yield data, coords, ((rule, without(rule, absent)) for rule in rules), held
 
     def _absent(self, held: np.ndarray) -> np.ndarray:
         """Return which rows are left out with those held out: themselves, and their groups."""
@@ -373,9 +349,9 @@ class AnchorSearch:
         absent[held] = True
         return absent
 
-    def _rules(self, n_anchors: int, data) -> list:
+    def _rules(self, n_anchors: int) -> list:
         """Return the sizes of an anchor's neighbourhood to compare, from the lazy model's on."""
-        rule = self.fit.rule
+        rule, data = self.fit.rule, self.fit.data
         if isinstance(rule, RadiusRule):
             return [
                 replace(rule, bandwidth=factor * rule.bandwidth, outside="nearest")
@@ -392,7 +368,7 @@ class AnchorSearch:
     def fit_plan(self, centers, plan: Plan, data=None, found=None) -> AnchorModels:
         """Return the anchors of a plan."""
         data = data or self.fit.data
-        coords = self._to_coords(centers, data)
+        coords = data.mapping.searched(centers)
         if found is None:
             found = _shared_search(data, coords, [plan.rule], self.fit.factor)(plan.rule, None)
         anchors = fit_anchors(self.fit.solver, data, coords, found, plan.alpha, plan.n_blended)

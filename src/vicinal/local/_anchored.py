@@ -12,7 +12,7 @@ from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal.local._anchor_search import AnchorSearch, Plan, blended_fit, check_anchored
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
-from vicinal.local._classifiers import LOSSES, BaseLocalClassifier
+from vicinal.local._classifiers import CLASSIFIER_CONSTRAINTS, BaseLocalClassifier
 from vicinal.local._data import local_data
 from vicinal.local._fits import store
 from vicinal.local._neighborhoods import NearestRule
@@ -122,12 +122,8 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
     """
 
     _parameter_constraints: dict = {
-        **SHARED_CONSTRAINTS,
+        **CLASSIFIER_CONSTRAINTS,
         "anchors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), "array-like"],
-        "loss": [StrOptions(set(LOSSES))],
-        "degree": [Options(Integral, {0, 1, 2})],
-        "calibration": [StrOptions({"temperature"}), None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(

@@ -278,21 +278,30 @@ def check_compiled(model: Any, what: str) -> None:
 
 def local_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return neighbours (or anchors) and local coefficients."""
-    first = _anchors if hasattr(model, "anchors_") else _neighbors
-    sections = [first(model, X)]
-    slopes = _slopes(model, X, columns)
+    ((_, design, found),) = model._model.localized(model._queries(X))
+    describe = _anchors if hasattr(model, "anchors_") else _neighbors
+    sections = [describe(model, X, design, found)]
+    slopes = _slopes(model, X, found, columns)
     return sections if slopes is None else [*sections, slopes]
 
 
-def _neighbors(model: Any, X: Any) -> ExplanationSection:
-    found = _neighborhood(model, X)
-    rows, weight = found.indices, found.weights
-    share = weight / weight.sum() if len(weight) else weight
+def _rows_by_weight(found: Any, target: Any, distance: np.ndarray) -> list[tuple]:
+    """Return (row, target, distance, share of the weight) of the heaviest rows."""
+    columns = found.indices.tolist(), list(target), distance.tolist(), found.shares().tolist()
+    order = np.argsort(-found.weights, kind="stable")[:_MOST_NEIGHBORS].tolist()
+    return [tuple(column[i] for column in columns) for i in order]
+
+
+def _neighbors(model: Any, X: Any, design: Any, found: Any) -> ExplanationSection:
+    data, rows = model._model.data, found.indices
     size = float(model.effective_sample_size(X)[0])
-    distance, unit = _distances(model, X, found)
-    target = _targets(model, rows)
-    order = np.argsort(-weight, kind="stable")[:_MOST_NEIGHBORS].tolist()
-    table = [(int(rows[i]), target[i], float(distance[i]), float(share[i])) for i in order]
+    distance, unit = found.distances, ""
+    if data.mapping.by_leaves:
+        # A forest has no distance: use that of the standardised columns.
+        spread = data.index.X.std(axis=0)
+        step = (data.index.X[rows] - dense_row(X)) / np.where(spread > 0.0, spread, 1.0)
+        distance, unit = np.sqrt((step**2).sum(axis=1)), " (in standard deviations)"
+    target: Any = data.y[rows]
     values: dict[str, Any] = {"n_neighbors": len(rows), "effective_sample_size": size}
     summary = "No training row is near; the prediction is the overall mean or class frequency."
     if len(rows):
@@ -302,58 +311,29 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
             f"the nearest is {show(float(distance.min()))} away, the farthest "
             f"{show(float(distance.max()))}{unit}."
         )
-    if hasattr(model, "classes_") and len(rows):
-        codes = model._model.data.y[rows]
-        shares = np.bincount(codes, share, minlength=len(model.classes_))
-        by_class = dict(zip(model.classes_.tolist(), shares.tolist(), strict=True))
-        values["class_shares"] = by_class
-        shown = ", ".join(f"{show(c)} {part:.2f}" for c, part in by_class.items() if part > 0)
-        summary += f" Their weight by class: {shown}."
-    return ExplanationSection(
-        "neighbors",
-        "Neighbours",
-        summary,
-        ("training row", "target", "distance", "weight"),
-        table,
-        "weight",
-        values,
-    )
-
-
-def _targets(model: Any, rows: np.ndarray) -> list[Any]:
-    y = model._model.data.y[rows]
     if hasattr(model, "classes_"):
-        return list(model.classes_[y])
-    return list(y[:, 0]) if y.shape[1] == 1 else [tuple(t) for t in y]
+        if len(rows):
+            shares = np.bincount(target, found.shares(), minlength=len(model.classes_))
+            by_class = dict(zip(model.classes_.tolist(), shares.tolist(), strict=True))
+            values["class_shares"] = by_class
+            shown = ", ".join(f"{show(c)} {part:.2f}" for c, part in by_class.items() if part > 0)
+            summary += f" Their weight by class: {shown}."
+        target = model.classes_[target]
+    else:
+        target = target[:, 0] if target.shape[1] == 1 else map(tuple, target)
+    table = _rows_by_weight(found, target, distance)
+    head = ("training row", "target", "distance", "weight")
+    return ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
 
 
-def _distances(model: Any, X: Any, found: Any) -> tuple[np.ndarray, str]:
-    """Return the distances of the rows, and their unit."""
-    data = model._model.data
-    if not data.mapping.by_leaves:
-        return found.distances, ""
-    # A forest has no distance: use that of the standardised columns.
-    spread = data.index.X.std(axis=0)
-    step = (data.index.X[found.indices] - dense_row(X)) / np.where(spread > 0.0, spread, 1.0)
-    return np.sqrt((step**2).sum(axis=1)), " (in standard deviations)"
-
-
-def _anchors(model: Any, X: Any) -> ExplanationSection:
+def _anchors(model: Any, X: Any, design: Any, found: Any) -> ExplanationSection:
     """Return the stored models that are blended for the row, with their predictions."""
-    _, design, found = next(iter(model._model.localized(model._queries(X))))
     anchors, rows = model.anchors_, found.indices
     step = np.asarray(design)[0] - anchors.origins[rows]
     outputs = anchors.values[rows] + np.einsum("mcp,mp->mc", anchors.slopes[rows], step)
-    if hasattr(model, "classes_"):
-        predictions = list(model.classes_[outputs.argmax(axis=1)])
-    else:
-        predictions = outputs[:, 0].tolist()
-    share = found.weights / found.weights.sum()
-    table = [
-        (int(rows[i]), predictions[i], float(found.distances[i]), float(share[i]))
-        for i in np.argsort(-share, kind="stable").tolist()
-    ]
-    size = float(1.0 / (share**2).sum())
+    is_classes = hasattr(model, "classes_")
+    predictions = model.classes_[outputs.argmax(axis=1)] if is_classes else outputs[:, 0].tolist()
+    size = float(1.0 / (found.shares() ** 2).sum())
     summary = (
         f"{len(rows)} of {len(anchors.centers)} stored models are averaged for this row, with the "
         f"weight of {show(size)} equal ones; the nearest is "
@@ -364,16 +344,12 @@ def _anchors(model: Any, X: Any) -> ExplanationSection:
         "n_blended": len(rows),
         "effective_sample_size": size,
     }
+    table = _rows_by_weight(found, predictions, found.distances)
     head = ("anchor", "prediction", "distance", "weight")
     return ExplanationSection("anchors", "Anchors", summary, head, table, "weight", values)
 
 
-def _neighborhood(model: Any, X: Any) -> Any:
-    """Return the weighted neighbours of the row."""
-    return next(iter(model._model.localized(model._queries(X))))[2]
-
-
-def _slopes(model: Any, X: Any, columns: RowColumns) -> ExplanationSection | None:
+def _slopes(model: Any, X: Any, found: Any, columns: RowColumns) -> ExplanationSection | None:
     try:
         slopes = np.asarray(model.local_coef(X))[0]
     except (AttributeError, ValueError):
@@ -392,7 +368,7 @@ def _slopes(model: Any, X: Any, columns: RowColumns) -> ExplanationSection | Non
     elif slopes.ndim == 2:
         slopes, score = slopes[0], "the first target"
     x = dense_row(X)[0]
-    centre = _centre(model, X, x)
+    centre = _centre(model._model.data, found, x)
     kind = "anchors" if hasattr(model, "anchors_") else "neighbours"
     return coefficient_section(
         columns,
@@ -403,12 +379,11 @@ def _slopes(model: Any, X: Any, columns: RowColumns) -> ExplanationSection | Non
     )
 
 
-def _centre(model: Any, X: Any, x: np.ndarray) -> np.ndarray:
+def _centre(data: Any, found: Any, x: np.ndarray) -> np.ndarray:
     """Return the weighted mean of the neighbours, in the columns of the row."""
-    found, data = _neighborhood(model, X), model._model.data
     if not len(found.indices):
         return x
-    share = found.weights / found.weights.sum()
+    share = found.shares()
     if data.mapping.by_leaves:
         return share @ data.index.X[found.indices]
     mean = np.asarray(share @ data.rows[found.indices]).ravel()

@@ -17,7 +17,13 @@ from vicinal.local._selection import select, temperature_of
 from vicinal.local._settings import exact_solver, resolve
 from vicinal.local._solvers import probabilities
 
-LOSSES = ("squared_error", "log_loss", "squared_hinge")
+CLASSIFIER_CONSTRAINTS: dict = {
+    **SHARED_CONSTRAINTS,
+    "loss": [StrOptions({"squared_error", "log_loss", "squared_hinge"})],
+    "degree": [Options(Integral, {0, 1, 2})],
+    "calibration": [StrOptions({"temperature"}), None],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
+}
 
 
 def _has_scores(method: str):
@@ -197,13 +203,9 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     """
 
     _parameter_constraints: dict = {
-        **SHARED_CONSTRAINTS,
+        **CLASSIFIER_CONSTRAINTS,
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "loss": [StrOptions(set(LOSSES))],
-        "degree": [Options(Integral, {0, 1, 2})],
         "outside": [StrOptions({"nearest", "prior", "raise"})],
-        "calibration": [StrOptions({"temperature"}), None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(

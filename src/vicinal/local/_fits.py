@@ -11,7 +11,6 @@ from scipy.interpolate import CubicHermiteSpline
 
 from vicinal._base import TrainingData, namespace, saved
 from vicinal._base._compat import num_samples
-from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._polynomials import (
     LinePoints,
     LineWindow,
@@ -26,7 +25,7 @@ from vicinal._kernels.local._smoothing import (
     nearest_scale,
     robustness_weights,
 )
-from vicinal._kernels.local._workspace import Fits, Motion
+from vicinal._kernels.local._workspace import Motion
 from vicinal.local._neighborhoods import (
     NearestRule,
     RadiusRule,
@@ -35,7 +34,7 @@ from vicinal.local._neighborhoods import (
 )
 from vicinal.local._rows import LocalRows
 from vicinal.local._settings import LocalSettings, nearest_rule, resolve
-from vicinal.local._solvers import Objective, RidgeSolver, at_degree, bundled, over_queries
+from vicinal.local._solvers import RidgeSolver, at_degree, fit_classifiers, over_queries
 
 
 @saved(outside="o")
@@ -453,43 +452,14 @@ def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarr
             continue
         found, rows = take_queries(found, some), block.start + some
         move = weight_slopes(localizer, coords[rows], found) if weights_move else _still(found)
-        values, slopes, pulls = _gradient_block(fit, design[rows], coords[rows], found, move)
-        scores[rows] = values
-        gradients[rows] = _join(data.mapping, slopes, pulls, X[rows])
+        pulls = np.zeros((len(rows), data.n_outputs, coords.shape[1]))
+        radial, common, extra = move
+        motion = Motion(data.index.X, coords[rows], radial, common, extra, pulls)
+        scores[rows], slopes = fit_classifiers(
+            fit.solver, data, design[rows], found, fit.alpha, motion=motion
+        )
+        gradients[rows] = data.mapping.pull_back(slopes, X[rows], pulls)
     return scores, gradients
-
-
-def _gradient_block(fit: LocalFit, design, coords, found, move):
-    """Fit the local models of a block; return scores, slopes and pulls through the weights."""
-    data, solver = fit.data, fit.solver
-    loss = getattr(solver, "objective", Objective("squared_error"))
-    objective = loss.compiled(fit.alpha, solver.relative)
-    n_classes, n_queries = data.n_outputs, found.n_queries
-    scores = np.empty((n_queries, n_classes))
-    slopes = np.zeros((n_queries, n_classes, data.n_columns))
-    pulls = np.zeros((n_queries, n_classes, data.index.X.shape[1]))
-    converged = np.ones(n_queries, dtype=bool)
-    radial, common, extra = move
-
-    def solve(part):
-        queries = bundled(data.rows, design, found, part, solver.degree)
-        out = Fits(scores[part], slopes[part], converged[part])
-        motion = Motion(data.index.X, coords[part], radial, common, extra[part], pulls[part])
-        local_classifiers(queries, data.y, objective, out, motion)
-
-    over_queries(solve, n_queries, solver.n_jobs)
-    return scores, slopes, pulls
-
-
-def _join(mapping, slopes, pulls, X) -> np.ndarray:
-    """Return both parts of the gradient in the columns of X."""
-    mask = mapping.located
-    if mask is None:
-        return mapping.coordinates.pull_back(slopes + pulls, X)
-    full = np.zeros((*slopes.shape[:2], X.shape[1]))
-    full[:, :, ~mask] = slopes
-    full[:, :, mask] = mapping.coordinates.pull_back(pulls, X[:, mask])
-    return full
 
 
 # --- how weights move with the query ---

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
@@ -26,7 +25,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.local._batched import gradient_outer_product, metric_step
 from vicinal._kernels.local._smoothing import column_scale, weighted_mean
-from vicinal.local._data import local_weights
+from vicinal.local._data import local_weights, sampled_rows
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._rows import Coordinates, LocalRows, RowMapping, map_rows
 from vicinal.local._solvers import RidgeSolver
@@ -200,8 +199,9 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         xp = namespace(rows.rows)
         k = self._count_neighbors(rows.n_columns, rows.total_weight)
-        rng = check_random_state(self.random_state)
-        queries = slope_queries(rows.n_samples, rows.n_columns, k, rng)
+        affordable = int(_FLOPS / (k * rows.n_columns**2 + rows.n_columns**3 / 3))
+        limit = min(_MAX_QUERIES, max(_MIN_QUERIES, affordable))
+        queries = sampled_rows(rows.n_samples, self.random_state, limit)
         solver = rows.suited(RidgeSolver(n_jobs=self.n_jobs))
         P = xp.eye(rows.n_columns, dtype=xp.float64, device=device_of(rows.rows))
         for _ in range(self.n_rounds):
@@ -223,8 +223,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if n < 3:
             raise ValueError(f"Found {n} sample(s) of positive weight; at least 3 are needed.")
         if n > _MAX_ROWS:
-            rng = check_random_state(self.random_state)
-            data = data.take(np.sort(rng.choice(n, _MAX_ROWS, replace=False)))
+            data = data.take(sampled_rows(n, self.random_state, _MAX_ROWS))
         task, shape = self._task(as_numpy(data.y)), tuple(data.y.shape)
         if task == "classification" and len(shape) != 1:
             raise ValueError(
@@ -322,12 +321,3 @@ def _mean_outer_product(rows: LocalRows, solver, queries, rule, alpha: float) ->
         G = G + gradient_outer_product(gradients, share) * mass
         total += mass
     return G / total
-
-
-def slope_queries(n_samples: int, n_features: int, n_neighbors: int, rng) -> np.ndarray:
-    """Return a random sample of rows at which slopes are computed."""
-    affordable = int(_FLOPS / (n_neighbors * n_features**2 + n_features**3 / 3))
-    limit = min(_MAX_QUERIES, max(_MIN_QUERIES, affordable))
-    if n_samples <= limit:
-        return np.arange(n_samples)
-    return np.sort(rng.choice(n_samples, limit, replace=False))

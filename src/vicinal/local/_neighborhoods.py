@@ -424,13 +424,8 @@ def take_queries(found: WeightedNeighborhoods, queries: np.ndarray) -> WeightedN
     sizes = found.sizes()[queries]
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     entries = np.arange(indptr[-1]) + np.repeat(found.indptr[queries] - indptr[:-1], sizes)
-    return WeightedNeighborhoods(
-        indptr,
-        found.indices[entries],
-        found.weights[entries],
-        found.distances[entries],
-        found.bandwidths[queries],
-    )
+    indices, weights, distances = (column[entries] for column in found[1:4])
+    return WeightedNeighborhoods(indptr, indices, weights, distances, found.bandwidths[queries])
 
 
 def _enough_for_all(h, distances, rule) -> Any:
@@ -447,28 +442,18 @@ def drop_zeros(found: WeightedNeighborhoods) -> WeightedNeighborhoods:
     mask = found.weights > 0.0
     if mask.all():
         return found
-    total = np.concatenate([[0], np.cumsum(mask)])
-    return WeightedNeighborhoods(
-        total[found.indptr],
-        found.indices[mask],
-        found.weights[mask],
-        found.distances[mask],
-        found.bandwidths,
-    )
+    indptr = np.concatenate([[0], np.cumsum(mask)])[found.indptr]
+    indices, weights, distances = (column[mask] for column in found[1:4])
+    return WeightedNeighborhoods(indptr, indices, weights, distances, found.bandwidths)
 
 
 def _merge(parts: list[WeightedNeighborhoods], order: list[np.ndarray]) -> WeightedNeighborhoods:
     """Join parts back into the order of the queries."""
     if len(parts) == 1:
         return parts[0]
-    offsets = np.cumsum([0] + [len(part.indices) for part in parts])
-    joined = WeightedNeighborhoods(
-        np.concatenate(
-            [parts[0].indptr]
-            + [part.indptr[1:] + start for part, start in zip(parts[1:], offsets[1:], strict=False)]
-        ),
-        *(np.concatenate(column) for column in list(zip(*parts, strict=True))[1:]),
-    )
+    indptr = np.cumsum(np.concatenate([[0], *(part.sizes() for part in parts)]))
+    flat = (np.concatenate(column) for column in list(zip(*parts, strict=True))[1:])
+    joined = WeightedNeighborhoods(indptr, *flat)
     return take_queries(joined, np.argsort(np.concatenate(order), kind="stable"))
 
 

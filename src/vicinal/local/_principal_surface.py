@@ -7,15 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
     atomic_fit,
-    check_is_table,
     check_magnitude,
     documented,
     positive_rows,
+    query_rows,
     row_blocks,
     saved,
     store_parameters,
@@ -23,6 +22,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.local._smoothing import left_out_log_density, project_to_ridge
+from vicinal.local._data import sampled_rows
 
 # Bandwidths compared, as multiples of the normal-reference rule, and rows used to compare them.
 _BANDWIDTH_FACTORS = tuple(2.0 ** (0.25 * i) for i in range(-14, 5))
@@ -208,11 +208,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Projection
             With ``points``, ``converged`` and ``n_iter``, one entry per row.
         """
-        check_is_fitted(self)
-        check_is_table(X)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        check_magnitude("X", X)
-        return self._project(X)
+        return self._project(query_rows(self, X))
 
     def _project(self, X) -> Projection:
         Q = np.require(X, np.float64, ["C", "W"])
@@ -249,10 +245,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             )
         n, d = float(weights.sum()), X.shape[1]
         reference = spread * _normal_rate(n, d, 0)
-        rows = np.arange(len(X))
-        if len(X) > _MAX_ROWS:
-            rng = check_random_state(self.random_state)
-            rows = np.sort(rng.choice(len(X), _MAX_ROWS, replace=False))
+        rows = sampled_rows(len(X), self.random_state, _MAX_ROWS)
         bandwidths = reference * np.array(_BANDWIDTH_FACTORS)
         likelihood = left_out_log_density(X, weights, rows, bandwidths) @ weights[rows]
         order = 1 if self.n_components == 0 else 2

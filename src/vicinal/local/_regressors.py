@@ -1,6 +1,6 @@
 """Regression by a weighted model around every query, and inference for linear smoothers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -16,7 +16,7 @@ from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
 from vicinal.local._data import local_data
-from vicinal.local._fits import add_rows, store
+from vicinal.local._fits import LocalFit, add_rows, store
 from vicinal.local._rows import METRICS
 from vicinal.local._selection import select
 from vicinal.local._settings import resolve
@@ -79,39 +79,20 @@ class SmootherStatistics:
         return n * self.rss / (n - self.trace) ** 2
 
 
-def smoother_statistics(
-    rows_of: Callable[[], Iterable[tuple[slice, sparse.csr_matrix]]],
-    targets: np.ndarray,
-    weights: np.ndarray | None,
-    *,
-    exact: bool,
-    random_state: np.random.RandomState,
-) -> SmootherStatistics:
-    """Return the statistics of the smoother whose rows ``rows_of`` yields block by block.
+def smoother_statistics(model: LocalFit, *, exact: bool) -> SmootherStatistics:
+    """Return the statistics of a linear smoother on its training rows.
 
     Rows of weight s count as s rows: with A = S^(1/2) (I - L) S^(-1/2) the moments are those of
     A'A, plus one for every further copy (copies differ only in directions that L ignores).
-
-    Parameters
-    ----------
-    rows_of : callable
-        Returns an iterator over (block, its rows of L) for all training rows.
-    targets : ndarray of shape (n_samples, n_outputs)
-        Observed values.
-    weights : ndarray of shape (n_samples,) or None
-        User weights.
-    exact : bool
-        Compute A, of n^2 numbers; otherwise estimate the second moment by random probes.
-    random_state : RandomState
-        Seed of the probes.
+    ``exact`` computes A, of n^2 numbers; otherwise random probes estimate the second moment.
     """
+    targets, s = model.data.y, model.data.weights
     n = len(targets)
-    s = np.ones(n) if weights is None else weights
     root = np.sqrt(s)
     leverage, norms = np.zeros(n), np.zeros(n)
     rss = np.zeros(targets.shape[1])
     A = np.eye(n) if exact else None
-    for block, L in rows_of():
+    for block, L in _smoother_rows(model):
         leverage[block] = L[:, block].diagonal()
         norms[block] = L.power(2) @ (1.0 / s)
         rss += s[block] @ (targets[block] - L @ targets) ** 2
@@ -124,7 +105,7 @@ def smoother_statistics(
     if A is not None:
         two_delta = float(((A.T @ A) ** 2).sum()) + n_observations - n
     else:
-        two_delta = _probe_second_moment(rows_of, root[:, None], random_state) + n_observations - n
+        two_delta = _probe_second_moment(model, root[:, None]) + n_observations - n
     return SmootherStatistics(
         sigma=np.sqrt(rss / one_delta) if one_delta > 0 else np.full(len(rss), np.nan),
         one_delta=one_delta,
@@ -139,14 +120,20 @@ def smoother_statistics(
     )
 
 
-def _probe_second_moment(rows_of, root, random_state) -> float:
+def _smoother_rows(model: LocalFit) -> Iterator[tuple[slice, sparse.csr_matrix]]:
+    """Yield (block, its rows of L) for all training rows."""
+    for block, design, found in model.on_training():
+        yield block, found.matrix(model.block_kernel(design, found), model.data.n_samples)
+
+
+def _probe_second_moment(model: LocalFit, root: np.ndarray) -> float:
     """Estimate tr (A'A)^2 = E |A'A z|^2 over random signs z (Hutchinson 1990)."""
-    Z = random_state.choice([-1.0, 1.0], size=(len(root), N_PROBES))
+    Z = check_random_state(0).choice([-1.0, 1.0], size=(len(root), N_PROBES))
     AZ = Z.copy()
-    for block, L in rows_of():
+    for block, L in _smoother_rows(model):
         AZ[block] -= root[block] * (L @ (Z / root))
     AtAZ = AZ.copy()
-    for block, L in rows_of():
+    for block, L in _smoother_rows(model):
         AtAZ -= L.T @ (root[block] * AZ[block]) / root
     return float((AtAZ**2).sum() / N_PROBES)
 
@@ -246,23 +233,12 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         if dof not in ("auto", "exact", "approximate"):
             raise ValueError(f'dof={dof!r} must be "auto", "exact" or "approximate".')
         self._check_smoother("statistics()")
-        data = self._model.data
-        exact = dof == "exact" or (dof == "auto" and data.n_samples <= MAX_EXACT_ROWS)
+        is_small = self._model.data.n_samples <= MAX_EXACT_ROWS
+        exact = dof == "exact" or (dof == "auto" and is_small)
         known = vars(self._model).setdefault("_statistics", {})  # as long as the model lives
         if exact not in known:
-            known[exact] = smoother_statistics(
-                self._smoother_rows,
-                data.y,
-                data.sample_weight,
-                exact=exact,
-                random_state=check_random_state(0),
-            )
+            known[exact] = smoother_statistics(self._model, exact=exact)
         return known[exact]
-
-    def _smoother_rows(self):
-        for block, design, found in self._model.on_training():
-            kernel = self._model.block_kernel(design, found)
-            yield block, found.matrix(kernel, self._model.data.n_samples)
 
     def predict_interval(
         self, X, coverage=0.9, *, method="conformal", kind="prediction", local=False

@@ -183,12 +183,25 @@ class RowMapping:
         coords = self.coordinates(X[:, np.flatnonzero(self.located)])
         return coords, Coordinates()(X[:, np.flatnonzero(~self.located)])
 
-    def pull_back(self, slopes: np.ndarray, X) -> np.ndarray:
-        """Return slopes with respect to the columns of X; location columns have slope 0."""
+    def searched(self, X) -> Any:
+        """Return the coordinates of rows in the search."""
+        return self(X)[0]
+
+    def pull_back(self, slopes: np.ndarray, X, in_search: Any = None) -> np.ndarray:
+        """Return slopes with respect to the columns of X, from those of the design.
+
+        ``in_search`` are slopes in the coordinates of the search; without them the columns that
+        locate a row have slope 0.
+        """
         if self.located is None:
-            return self.coordinates.pull_back(slopes, X)
+            return self.coordinates.pull_back(
+                slopes if in_search is None else slopes + in_search, X
+            )
         full = np.zeros((*slopes.shape[:2], len(self.located)))
         full[:, :, ~self.located] = slopes
+        if in_search is not None:
+            located = self.coordinates.pull_back(in_search, X[:, self.located])
+            full[:, :, self.located] = located
         return full
 
 
@@ -344,7 +357,9 @@ class LocalRows:
         """Targets as columns; of classes, 1 where a row belongs to it."""
         if self.n_classes is None:
             return self.y
-        return (self.y[:, None] == np.arange(self.n_classes)).astype(np.float64)
+        xp = namespace(self.y)
+        classes = xp.arange(self.n_classes, device=device_of(self.y))
+        return xp.astype(self.y[:, None] == classes[None, :], self.rows.dtype)
 
     def smooth(self, found: WeightedNeighborhoods, kernels: np.ndarray) -> np.ndarray:
         """Return sum_i l_i(q) y_i of several kernels, (n_kernels, n_queries, n_outputs)."""
@@ -469,14 +484,6 @@ class DeviceRows(LocalRows):
             f"{what} need a model fitted on NumPy arrays; convert X with numpy.asarray and fit "
             "again."
         )
-
-    @property
-    def columns(self) -> Any:
-        if self.n_classes is None:
-            return self.y
-        xp = namespace(self.y)
-        classes = xp.arange(self.n_classes, device=device_of(self.y))
-        return xp.astype(self.y[:, None] == classes[None, :], self.rows.dtype)
 
     def prior(self) -> Any:
         return weighted_mean(self.columns, self.sample_weight)

@@ -12,11 +12,11 @@ from sklearn.utils import check_random_state
 
 from vicinal._base import HeldOut, Progress, TrainingData, as_numpy, fold_entries, group_folds
 from vicinal._kernels.calibration._probabilities import fit_temperature, fit_temperatures
-from vicinal.local._data import local_data
+from vicinal.local._data import local_data, sampled_rows
 from vicinal.local._fits import store
 from vicinal.local._neighborhoods import ForestRule, NearestRule, RadiusRule
 from vicinal.local._rows import LocalRows, learn_mapping, map_rows, sees_labels
-from vicinal.local._settings import LocalSettings, comparison_rows, resolve, size_rules
+from vicinal.local._settings import LocalSettings, resolve, size_rules
 from vicinal.local._solvers import at_degree, probabilities
 
 # Rounds of a metric without improvement that end the search.
@@ -115,7 +115,7 @@ def comparisons(
     Of a random sample of the rows, or of ``sample``, whose rows of each fold are ``entries``.
     """
     loss, weights = loss_of(data), data.host(data.weights)
-    sample = comparison_rows(len(data), settings.random_state) if sample is None else sample
+    sample = sampled_rows(len(data), settings.random_state) if sample is None else sample
     best, n_waited = np.inf, 0
     for metric, views in metric_views(data, settings, settings.metric, sample, folds, entries):
         first, least = views[0][0], np.inf

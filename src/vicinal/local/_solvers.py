@@ -50,6 +50,7 @@ from vicinal._kernels.local._workspace import (
     SQUARED_HINGE,
     FitObjective,
     Fits,
+    Motion,
     Queries,
     n_design_columns,
 )
@@ -254,16 +255,9 @@ class Objective:
 
     def compiled(self, alpha: float, relative: bool) -> FitObjective:
         """Return what compiled code reads: other types of numbers would be compiled again."""
-        return FitObjective(
-            _LOSSES[self.loss],
-            float(alpha),
-            bool(relative),
-            float(self.C),
-            float(self.rho),
-            float(self.rho_per_weight),
-            float(self.tol),
-            int(self.max_iter),
-        )
+        C, rho, per_weight, tol = map(float, (self.C, self.rho, self.rho_per_weight, self.tol))
+        shared = float(alpha), bool(relative), C, rho, per_weight, tol, int(self.max_iter)
+        return FitObjective(_LOSSES[self.loss], *shared)
 
 
 @saved()
@@ -311,20 +305,34 @@ class NewtonSolver:
         return self._fit(data, origins, found, alpha, want_slopes=True)
 
     def _fit(self, data, design, found, alpha, *, want_slopes: bool):
-        n_classes, width = data.n_outputs, design.shape[1] if want_slopes else 0
-        scores = np.full((found.n_queries, n_classes), np.nan)
-        slopes = np.zeros((found.n_queries, n_classes, width))
-        converged = np.ones(found.n_queries, dtype=bool)
-        objective = self.objective.compiled(alpha, self.relative)
+        return fit_classifiers(self, data, design, found, alpha, want_slopes=want_slopes)
 
-        def solve(some):
-            queries = bundled(data.rows, design, found, some, self.degree)
-            out = Fits(scores[some], slopes[some], converged[some])
-            local_classifiers(queries, data.y, objective, out)
 
-        over_queries(solve, found.n_queries, self.n_jobs)
-        warn_unconverged(self.objective, int((~converged).sum()), len(converged))
-        return scores, slopes
+def fit_classifiers(
+    solver, data, design, found, alpha, *, want_slopes: bool = True, motion: Motion | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores (n_queries, n_classes) and slopes (n_queries, n_classes, n_columns).
+
+    With ``motion`` its pulls are written, too.
+    """
+    objective = getattr(solver, "objective", Objective("squared_error"))
+    compiled = objective.compiled(alpha, solver.relative)
+    scores = np.full((found.n_queries, data.n_outputs), np.nan)
+    slopes = np.zeros((*scores.shape, design.shape[1] if want_slopes else 0))
+    converged = np.ones(found.n_queries, dtype=bool)
+
+    def solve(some):
+        queries = bundled(data.rows, design, found, some, solver.degree)
+        out, moved = Fits(scores[some], slopes[some], converged[some]), motion
+        if motion is not None:
+            parts = motion.queries[some], motion.extra[some], motion.pulls[some]
+            moved = motion._replace(queries=parts[0], extra=parts[1], pulls=parts[2])
+        local_classifiers(queries, data.y, compiled, out, moved)
+
+    over_queries(solve, found.n_queries, solver.n_jobs)
+    if motion is None:
+        warn_unconverged(objective, int((~converged).sum()), len(converged))
+    return scores, slopes
 
 
 def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:

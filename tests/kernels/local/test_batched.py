@@ -19,7 +19,6 @@ from vicinal._kernels.local._batched import (
     is_small,
     metric_step,
     one_class_scores,
-    put_rows,
     small_equivalent_kernels,
     small_slopes,
     solve_positive,
@@ -218,17 +217,6 @@ def test_systems_of_unlike_scales_are_solved(rng):
     # A coefficient that nothing constrains stays where it is.
     H[1], H[:, 1] = 0.0, 0.0
     assert solve_positive(H[None], np.zeros((1, 3, 1)))[0, 1, 0] == 0.0
-
-
-def test_rows_are_replaced():
-    target = np.arange(8.0).reshape(4, 2)
-    rows = np.array([1, 3])
-    found = put_rows(target, rows, -np.ones((2, 2)))
-    assert_array_equal(found, [[0, 1], [-1, -1], [4, 5], [-1, -1]])
-    assert_array_equal(target[1], [2, 3])
-    none = np.array([], dtype=int)
-    assert put_rows(target, none, np.empty((0, 2))) is target
-    assert_array_equal(put_rows(target, np.arange(4), -target), -target)
 
 
 # --- small tables in NumPy ---

@@ -5,8 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels.local._classifiers import local_classifiers
-from vicinal._kernels.local._newton import one_class_score, pivoted_factor
+from vicinal._kernels.local._classifiers import (
+    local_classifiers,
+    one_class_score,
+    pivoted_factor,
+)
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
     SQUARED_HINGE,

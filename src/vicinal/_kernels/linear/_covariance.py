@@ -18,7 +18,7 @@ from vicinal._base import (
     sums_by_class,
     take_rows,
 )
-from vicinal._kernels.linear._scatter import fix_signs
+from vicinal._kernels.linear._scatter import class_sums, fix_signs
 
 # A Cholesky pivot below this share of its diagonal entry marks a dependent column.
 _PIVOT_TOL = 1e-12
@@ -78,12 +78,8 @@ def class_means(
     X: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None, n_classes: int
 ) -> np.ndarray:
     """Return the weighted mean of each class; a class without weight gets the overall mean."""
-    weights = np.zeros(n_classes)
-    sums = np.zeros((n_classes, X.shape[1]))
-    for block, block_codes, w in _blocks(X, codes, sample_weight, None):
-        count, total = sums_by_class(block, block_codes, w, n_classes)
-        weights += count
-        sums += total
+    every = np.ones(len(codes)) if sample_weight is None else sample_weight
+    weights, sums = class_sums(X, codes, every, n_classes)
     overall = sums.sum(axis=0) / weights.sum()
     present = weights > 0
     means = np.tile(overall, (n_classes, 1))

@@ -195,7 +195,7 @@ def lbfgs_steps(
         step = yield from _backtrack(point, value, gradient, direction)
         if step is None:
             break
-        moved, new_value, new_gradient = step
+        moved, (new_value, new_gradient, *_) = step
         difference, change = moved - point, new_gradient - gradient
         curvature = difference @ change
         # Rounding can take the curvature of a convex function below zero near the minimum.
@@ -229,11 +229,11 @@ def _backtrack(point, value, gradient, direction):
     step = 1.0
     for _ in range(_MAX_HALVINGS):
         moved = point + step * direction
-        new_value, new_gradient, *_ = yield moved
-        if new_value <= value + _SUFFICIENT_DECREASE * step * slope + slack:
-            return moved, new_value, new_gradient
+        found = yield moved
+        if found[0] <= value + _SUFFICIENT_DECREASE * step * slope + slack:
+            return moved, found
         # Minimum of the parabola through both values and the slope, kept within [0.1, 0.5] steps.
-        parabola = -slope * step**2 / (2 * (new_value - value - step * slope))
+        parabola = -slope * step**2 / (2 * (found[0] - value - step * slope))
         step = min(max(parabola, 0.1 * step), 0.5 * step)
     return None
 
@@ -375,19 +375,10 @@ def _newton_steps(start, alpha, fit_intercept, gradient_tol, max_iter):
         if not fit_intercept:
             hessian[-1, :-1] = hessian[:-1, -1] = 0.0
         direction = -cho_solve((penalised_factor(hessian, alpha), True), gradient)
-        slope = gradient @ direction
-        slack = 4 * np.finfo(float).eps * abs(value)
-        step = 1.0
-        for _ in range(_MAX_HALVINGS):
-            trial = parameters + step * direction
-            found = yield trial
-            if found[0] <= value + 1e-4 * step * slope + slack:
-                break
-            step *= 0.5
-        else:
-            # No descent is possible in double precision.
+        step = yield from _backtrack(parameters, value, gradient, direction)
+        if step is None:  # no descent is possible in double precision
             break
-        parameters, (value, gradient, curvature) = trial, found
+        parameters, (value, gradient, curvature) = step
     return Minimum(parameters, float(value), iteration, converged)
 
 
@@ -491,37 +482,19 @@ def newton_logistic(
     with ``a`` = ``positive``, ``b`` = ``negative`` and the offset, last in ``theta``, free. The
     value never rises; a step that rounding keeps from lowering it ends the search.
     """
-    ridge = np.full(len(theta), alpha)
-    ridge[-1] = 0.0
+    total = positive + negative
 
-    def value(theta, scores):
-        losses = positive @ np.logaddexp(0.0, -scores) + negative @ np.logaddexp(0.0, scores)
-        return float(losses + 0.5 * theta @ (ridge * theta))
+    def evaluate(theta):
+        scores = Z @ theta
+        value = positive @ np.logaddexp(0.0, -scores) + negative @ np.logaddexp(0.0, scores)
+        share = expit(scores)
+        curvatures = total * share * (1.0 - share)
+        gradient = Z.T @ (total * share - positive)
+        return float(value), gradient, lambda: (Z * curvatures[:, None]).T @ Z
 
-    scores = Z @ theta
-    current = value(theta, scores)
-    for _ in range(100):
-        sig = expit(scores)
-        gradient = Z.T @ (negative * sig - positive * (1 - sig)) + ridge * theta
-        curvature = (positive + negative) * sig * (1 - sig)
-        hessian = (Z * curvature[:, None]).T @ Z
-        hessian[np.diag_indices_from(hessian)] += ridge + 1e-12 * (1 + curvature.sum())
-        step = -linalg.solve(hessian, gradient, assume_a="pos")
-        decrement = -float(gradient @ step)
-        if decrement <= tol * (1.0 + abs(current)):
-            break
-        length = 1.0
-        while length > 1e-10:
-            moved = theta + length * step
-            moved_scores = Z @ moved
-            trial = value(moved, moved_scores)
-            if trial <= current - 1e-4 * length * decrement:
-                break
-            length *= 0.5
-        else:
-            break
-        theta, scores, current = moved, moved_scores, trial
-    return theta
+    steps = _newton_steps(theta, alpha, True, np.sqrt(tol) * total.sum(), 100)
+    penalised = _penalised_steps(steps, (len(theta), 1), alpha, True)
+    return run_steps(penalised, evaluate).point
 
 
 # --- leave-one-out residuals and evidence of ridge regression ---

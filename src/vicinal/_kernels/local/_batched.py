@@ -1,9 +1,10 @@
 """Local fits as batches of small dense systems, for any array-API library and device.
 
-The same objectives as in ``_polynomials`` and ``_newton``, one batch axis in front. Neighbourhoods
-are rectangular, ``indices`` and ``weights`` of shape (n_queries, k); entries of weight zero do not
-count. It is also used for small NumPy tables: compiled code is three times as fast, but compiling
-it takes seconds, and loading it takes longer than the fits of a few hundred rows.
+The same objectives as in ``_polynomials`` and ``_classifiers``, one batch axis in front.
+Neighbourhoods are rectangular, ``indices`` and ``weights`` of shape (n_queries, k); entries of
+weight zero do not count. It is also used for small NumPy tables: compiled code is three times as
+fast, but compiling it takes seconds, and loading it takes longer than the fits of a few hundred
+rows.
 """
 
 from collections.abc import Iterator
@@ -41,10 +42,14 @@ def _eye(n: int, like: Any) -> Any:
     return namespace(like).eye(n, dtype=like.dtype, device=compat.device(like))
 
 
-def _centred(X, Q, indices, weights, degree: int = 1):
+def _offsets(X, Q, indices):
+    """Return the neighbours of every query, less the query, (n_queries, k, d)."""
+    return take_rows(X, indices) - Q[:, None, :]
+
+
+def _centred(offsets, weights, degree: int = 1):
     """Return (offsets from the mean times root weights, mean offset, total, trace of V)."""
-    xp = namespace(X)
-    offsets = take_rows(X, indices) - Q[:, None, :]
+    xp = namespace(offsets)
     total = xp.sum(weights, axis=1)
     if degree == 2:
         offsets = _with_products(offsets, weights, total)
@@ -79,7 +84,7 @@ def batched_ridge(
 ) -> list[Any]:
     """Return the equivalent kernels l(q), shape (n_queries, k), for each penalty alpha > 0."""
     xp = namespace(X)
-    Z, mean, total, trace = _centred(X, Q, indices, weights, degree)
+    Z, mean, total, trace = _centred(_offsets(X, Q, indices), weights, degree)
     k, d = Z.shape[1:]
     level = weights / total[:, None]
     gram, right = _ridge_system(Z, mean)
@@ -100,7 +105,7 @@ def batched_ridge_values(
     the neighbours serves all penalties and outputs.
     """
     k, d = indices.shape[1], X.shape[1]
-    Z, mean, total, trace = _centred(X, Q, indices, weights)
+    Z, mean, total, trace = _centred(_offsets(X, Q, indices), weights)
     level, T = _centred_targets(Y, indices, weights, total)
     gram, right = _ridge_system(Z, mean)
     cross = transpose(Z) @ T if d <= k else T  # (n_queries, min(d, k), n_outputs)
@@ -152,7 +157,7 @@ def batched_slopes(
 ) -> Any:
     """Return the slopes of local ridge models, shape (n_queries, n_outputs, n_features)."""
     xp = namespace(X)
-    Z, _, total, trace = _centred(X, Q, indices, weights, degree)
+    Z, _, total, trace = _centred(_offsets(X, Q, indices), weights, degree)
     k, d = Z.shape[1:]
     _, T = _centred_targets(Y, indices, weights, total)
     right = transpose(Z) @ T if d <= k else T
@@ -198,7 +203,7 @@ def metric_step(G: Any, *, floor: float, diagonal: bool = False) -> Any:
 def batched_least_squares(X: Any, Q: Any, indices: Any, weights: Any) -> Any:
     """Return the equivalent kernels of unpenalised local linear fits, through pseudo-inverses."""
     xp = namespace(X)
-    Z, mean, total, _ = _centred(X, Q, indices, weights)
+    Z, mean, total, _ = _centred(_offsets(X, Q, indices), weights)
     inverse = xp.linalg.pinv(Z, rtol=1e-12)  # (n_queries, d, k)
     along = transpose(inverse) @ mean[:, :, None]
     return weights / total[:, None] - xp.sqrt(weights) * along[:, :, 0]
@@ -222,20 +227,16 @@ def least_squares_fits(queries: Queries, Y: np.ndarray | None, out: np.ndarray) 
         unit = np.abs(offsets).max(axis=(1, 2))
         unit[unit == 0.0] = 1.0
         offsets = offsets / unit[:, None, None]
-        total, root = weights.sum(axis=1), np.sqrt(weights)[:, :, None]
-        if queries.degree == 2:
-            offsets = _with_products(offsets, weights, total)
-        mean = (transpose(offsets) @ weights[:, :, None]) / total[:, None, None]
-        Z = (offsets - transpose(mean)) * root
-        size = np.sqrt((Z * Z).sum(axis=1) + total[:, None] * mean[:, :, 0] ** 2)
+        Z, mean, total, _ = _centred(offsets, weights, queries.degree)
+        size = np.sqrt((Z * Z).sum(axis=1) + total[:, None] * mean**2)
         basis, R = np.linalg.qr(Z)
         pivots = np.abs(np.diagonal(R, axis1=1, axis2=2))
         good = (pivots > _DEPENDENT * size).all(axis=1)
         solved[some] = good
         R[~good] = np.eye(p)
         if Y is None:
-            along = root * (basis @ np.linalg.solve(transpose(R), mean))
-            kernels = weights / total[:, None] - along[:, :, 0]
+            along = (basis @ np.linalg.solve(transpose(R), mean[:, :, None]))[:, :, 0]
+            kernels = weights / total[:, None] - np.sqrt(weights) * along
             out[entries[inside]] = kernels[inside]
         else:
             _, T = _centred_targets(Y, indices, weights, total)
@@ -583,19 +584,18 @@ def batched_classifiers(
     present = batched_vote(active, labels, n_classes) > 0.0
     n_present = xp.sum(xp.astype(present, xp.int64), axis=1)[:, None]
     first = present & (xp.cumulative_sum(xp.astype(present, xp.int64), axis=1) == 1)
-    pairs = xp.nonzero(present & ((n_present > 2) | (first & (n_present == 2))))
+    is_fitted = present & ((n_present > 2) | (first & (n_present == 2)))
     shared = rows, labels, Q, indices, weights, rho, objective
-    theta, n_failed = _fit_pairs(*shared, alpha, relative, pairs)
-    position = pairs[0] * n_classes + pairs[1]
-    scores = xp.reshape(xp.where(present, alone, -alone), (-1,))
-    scores = xp.reshape(put_rows(scores, position, theta[:, -1]), present.shape)
+    theta, n_failed = _fit_pairs(*shared, alpha, relative, xp.nonzero(is_fitted))
+    scores = xp.where(present, alone, -alone)
+    scores[is_fitted] = theta[:, -1]
     mirrored = (n_present == 2) & present & ~first
     scores = xp.where(mirrored, -_only(first, scores), scores)
     if not want_slopes:
         return scores, None, n_failed
     shape = (Q.shape[0], n_classes, Q.shape[1])
-    slopes = xp.zeros((shape[0] * shape[1], shape[2]), dtype=Q.dtype, device=compat.device(Q))
-    slopes = xp.reshape(put_rows(slopes, position, theta[:, :-1]), shape)
+    slopes = xp.zeros(shape, dtype=Q.dtype, device=compat.device(Q))
+    slopes[is_fitted] = theta[:, :-1]
     negative = -_only(first[:, :, None], slopes)
     return scores, xp.where(mirrored[:, :, None], negative, slopes), n_failed
 
@@ -612,9 +612,8 @@ def _fit_pairs(X, labels, Q, indices, weights, rho, objective, alpha, relative, 
     for block in row_blocks(queries.shape[0], cost, working_memory=free_memory(Q)):
         some = queries[block]
         w = xp.take(weights, some, axis=0)
-        rows = take_rows(X, xp.take(indices, some, axis=0))
-        offsets = rows - xp.take(Q, some, axis=0)[:, None, :]
-        lam = _relative_penalty(offsets, w, alpha) if relative else alpha + 0.0 * w[:, 0]
+        offsets = _offsets(X, xp.take(Q, some, axis=0), xp.take(indices, some, axis=0))
+        lam = _penalty(_centred(offsets, w)[3], alpha, relative, d)
         is_class = xp.take(labels, some, axis=0) == classes[block][:, None]
         y = xp.where(is_class, xp.ones_like(w), -xp.ones_like(w))
         problem = NewtonProblem(offsets, y, objective.C * w, lam, xp.take(rho, some))
@@ -630,27 +629,3 @@ def _only(marked, values):
     """Return the one marked entry along the axis of classes, kept as an axis of length one."""
     xp = namespace(values)
     return xp.sum(xp.where(marked, values, xp.zeros_like(values)), axis=1, keepdims=True)
-
-
-def _relative_penalty(offsets, weights, alpha: float):
-    xp = namespace(offsets)
-    total = xp.sum(weights, axis=1)
-    mean = (transpose(offsets) @ weights[:, :, None])[:, :, 0] / total[:, None]
-    centred = offsets - mean[:, None, :]
-    trace = xp.sum(weights * xp.sum(centred * centred, axis=2), axis=1)
-    size = trace + total * xp.sum(mean * mean, axis=1)
-    # Without spread any penalty makes the system regular.
-    return xp.where(trace > 1e-12 * size, alpha * trace / offsets.shape[2], total)
-
-
-def put_rows(target: Any, rows: Any, values: Any) -> Any:
-    """Return ``target`` with values at some of its entries, whose numbers ascend."""
-    xp = namespace(target)
-    if rows.shape[0] == 0:
-        return target
-    every = xp.arange(target.shape[0], dtype=rows.dtype, device=compat.device(rows))
-    position = xp.searchsorted(rows, every)
-    position = xp.minimum(position, xp.full_like(position, rows.shape[0] - 1))
-    is_put = xp.take(rows, position) == every
-    shape = (-1, *[1] * (target.ndim - 1))
-    return xp.where(xp.reshape(is_put, shape), xp.take(values, position, axis=0), target)

@@ -14,10 +14,10 @@ Columns that are constant among the neighbours (often indicators of categories) 
 are removed from the system.
 
 Tricube polynomials in one dimension: the neighbours of a query are a window of the sorted points,
-so a fit is one pass over consecutive memory. With z_i = (x_i - q) / h, w_i = f_i K(|z_i|) and
-moments S_j = sum_i w_i z_i^j the equivalent kernel is l_i = w_i (c_0 + c_1 z_i + c_2 z_i^2), where
-c is the first column of the inverse of the moment matrix (S_{a+b}); moments of z within [-1, 1] are
-well scaled.
+so a fit is one pass over consecutive memory. With z_i = (x_i - q) / h, w_i = f_i K(|z_i|) and the
+moments S_j = sum_i w_i z_i^j and T_j = sum_i w_i z_i^j y_i the coefficients solve
+sum_b S_{a+b} c_b = T_a; moments of z within [-1, 1] are well scaled. The prediction is c_0, its
+derivative c_1 / h.
 """
 
 from typing import Any, NamedTuple
@@ -308,35 +308,24 @@ def _add_moments(x, y, f, q, inverse, guarded, S, T):
 
 
 @fast_jit
-def _invert(S, degree, M):
-    """Write the inverse of the moment matrix; return False where it is nearly singular."""
-    if not S[0] > 0.0:
-        return False
-    M[:] = 0.0
-    if degree == 0:
-        M[0, 0] = 1.0 / S[0]
-        return True
-    v = S[2] - S[1] * S[1] / S[0]
-    if not v > _PIVOT * S[2]:
-        return False
-    if degree == 1:
-        M[1, 1] = 1.0 / v
-        M[0, 1] = M[1, 0] = -S[1] / (S[0] * v)
-        M[0, 0] = S[2] / (S[0] * v)
-        return True
-    a, b, c, d, e = S[0], S[1], S[2], S[3], S[4]
-    c00 = c * e - d * d
-    c01 = c * d - b * e
-    c02 = b * d - c * c
-    determinant = a * c00 + b * c01 + c * c02
-    if not determinant > _PIVOT * a * v * e:
-        return False
-    M[0, 0] = c00 / determinant
-    M[0, 1] = M[1, 0] = c01 / determinant
-    M[0, 2] = M[2, 0] = c02 / determinant
-    M[1, 1] = (a * e - c * c) / determinant
-    M[1, 2] = M[2, 1] = (b * c - a * d) / determinant
-    M[2, 2] = (a * c - b * b) / determinant
+def _solve_moments(S, T, order, A, c):
+    """Solve sum_b S_{a+b} c_b = T_a by elimination; return False where it is nearly singular."""
+    for a in range(order):
+        c[a] = T[a]
+        for b in range(order):
+            A[a, b] = S[a + b]
+    for a in range(order):
+        if not A[a, a] > _PIVOT * S[2 * a]:
+            return False
+        for b in range(a + 1, order):
+            ratio = A[b, a] / A[a, a]
+            c[b] -= ratio * c[a]
+            for j in range(a, order):
+                A[b, j] -= ratio * A[a, j]
+    for a in range(order - 1, -1, -1):
+        for b in range(a + 1, order):
+            c[a] -= A[a, b] * c[b]
+        c[a] /= A[a, a]
     return True
 
 
@@ -373,7 +362,7 @@ def smooth_line(points, Q, window, values, slopes, solved):
     x, Y, f = points
     k, beyond, stretch, guarded, degree = window
     size = min(x.shape[0], k + 1) if beyond else k
-    S, T, M = np.empty(5), np.empty(3), np.empty((3, 3))
+    S, T, A, coefficients = np.empty(5), np.empty(3), np.empty((3, 3)), np.zeros(3)
     for t in range(Q.shape[0]):
         q = Q[t]
         start = _window(x, q, size)
@@ -387,11 +376,11 @@ def smooth_line(points, Q, window, values, slopes, solved):
         near, weights = x[start:stop], f[start:stop]
         for c in range(Y.shape[0]):
             _add_moments(near, Y[c, start:stop], weights, q, inverse, guarded, S, T)
-            if c == 0 and not _invert(S, degree, M):
+            if not _solve_moments(S, T, degree + 1, A, coefficients):
                 solved[t] = False
                 break
-            values[t, c] = M[0, 0] * T[0] + M[0, 1] * T[1] + M[0, 2] * T[2]
-            slopes[t, c] = (M[1, 0] * T[0] + M[1, 1] * T[1] + M[1, 2] * T[2]) * inverse
+            values[t, c] = coefficients[0]
+            slopes[t, c] = coefficients[1] * inverse
 
 
 def quantile_nodes(x: np.ndarray, n_cells: int) -> np.ndarray:

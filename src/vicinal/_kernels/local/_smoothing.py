@@ -348,115 +348,58 @@ _SLACK = 0.5
 
 
 @jit
-def nearest_row(x, X):
-    """Return the number of the row nearest to ``x`` and its squared distance."""
-    best, least = 0, np.inf
+def _square_distances(x, X, squares):
+    """Write the squared distances of the rows from ``x``; return the number of the nearest."""
+    nearest = 0
     for i in range(X.shape[0]):
-        square = 0.0
+        squares[i] = 0.0
         for a in range(X.shape[1]):
-            square += (X[i, a] - x[a]) ** 2
-        if square < least:
-            best, least = i, square
-    return best, least
+            squares[i] += (X[i, a] - x[a]) ** 2
+        if squares[i] < squares[nearest]:
+            nearest = i
+    return nearest
 
 
 @jit
-def rows_in_reach(x, X, h, rows):
-    """Write the rows that can have weight near ``x`` into ``rows``; return their number."""
-    _, least = nearest_row(x, X)
-    slack = _SLACK * h
-    reach = np.sqrt((np.sqrt(least) + slack) ** 2 + 2.0 * _LOG_CUTOFF * h * h) + slack
-    limit = reach * reach
-    n = 0
-    for i in range(X.shape[0]):
-        square = 0.0
-        for a in range(X.shape[1]):
-            square += (X[i, a] - x[a]) ** 2
-        if square <= limit:
-            rows[n] = i
-            n += 1
-    return n
-
-
-@jit
-def local_moments(x, X, weights, rows, n, h, squares, shift, scatter):
-    """Fill the mean shift and the scatter around the mean at ``x`` from ``rows[:n]``."""
-    d = X.shape[1]
-    least = np.inf
-    for t in range(n):
-        square = 0.0
-        i = rows[t]
-        for a in range(d):
-            square += (X[i, a] - x[a]) ** 2
-        squares[t] = square
-        least = min(least, square)
-    scale = 0.5 / (h * h)
-    limit = least + _LOG_CUTOFF / scale
-    shift[:] = 0.0
-    scatter[:] = 0.0
-    total = 0.0
-    for t in range(n):
-        if squares[t] > limit:
-            continue
-        i = rows[t]
-        w = weights[i] * np.exp(-(squares[t] - least) * scale)
-        total += w
-        for a in range(d):
-            offset = X[i, a] - x[a]
-            shift[a] += w * offset
-            for b in range(a + 1):
-                scatter[a, b] += w * offset * (X[i, b] - x[b])
-    for a in range(d):
-        shift[a] /= total
-    for a in range(d):
-        for b in range(a + 1):
-            scatter[a, b] = scatter[a, b] / total - shift[a] * shift[b]
-            scatter[b, a] = scatter[a, b]
+def local_moments(x, X, weights, h):
+    """Return the mean shift and the scatter around the mean at ``x``."""
+    share = np.empty(X.shape[0])
+    least = share[_square_distances(x, X, share)]
+    for i in range(len(share)):
+        exponent = (share[i] - least) / (2.0 * h * h)
+        share[i] = weights[i] * np.exp(-exponent) if exponent <= _LOG_CUTOFF else 0.0
+    share /= share.sum()
+    offsets = X - x
+    shift = share @ offsets
+    return shift, (offsets.T * share) @ offsets - np.outer(shift, shift)
 
 
 @jit
 def project_to_ridge(Q, X, weights, h, m, tol, max_iter, out, converged, n_iter):
     """Move every row of ``Q`` to the ridge of dimension ``m``; one row after the other."""
-    d = X.shape[1]
-    rows = np.empty(X.shape[0], dtype=np.int64)
     squares = np.empty(X.shape[0])
-    shift = np.empty(d)
-    scatter = np.empty((d, d))
-    step = np.empty(d)
     for t in range(Q.shape[0]):
         x = Q[t].copy()
-        nearest, least = nearest_row(x, X)
-        if least > 2.0 * _LOG_UNDERFLOW * h * h:
+        nearest = _square_distances(x, X, squares)
+        if squares[nearest] > 2.0 * _LOG_UNDERFLOW * h * h:
             # The density is zero to working precision here: start at the nearest sample.
             x[:] = X[nearest]
-        origin = x.copy()
-        n = rows_in_reach(x, X, h, rows)
+        origin, near, near_weights = x, X, weights
         converged[t] = False
         for iteration in range(max_iter):
             n_iter[t] = iteration + 1
-            moved = 0.0
-            for a in range(d):
-                moved += (x[a] - origin[a]) ** 2
-            if moved > (_SLACK * h) ** 2:
-                origin[:] = x
-                n = rows_in_reach(x, X, h, rows)
-            local_moments(x, X, weights, rows, n, h, squares, shift, scatter)
-            if m == 0:
-                step[:] = shift
-            else:
-                _, vectors = np.linalg.eigh(scatter)
-                step[:] = 0.0
-                for v in range(d - m):
-                    part = 0.0
-                    for a in range(d):
-                        part += vectors[a, v] * shift[a]
-                    for a in range(d):
-                        step[a] += part * vectors[a, v]
-            size = 0.0
-            for a in range(d):
-                x[a] += step[a]
-                size += step[a] * step[a]
-            if size <= (tol * h) ** 2:
+            if iteration == 0 or ((x - origin) ** 2).sum() > (_SLACK * h) ** 2:
+                # Rows that can have weight while x stays within the slack.
+                least = np.sqrt(squares[_square_distances(x, X, squares)]) + _SLACK * h
+                reach = np.sqrt(least**2 + 2.0 * _LOG_CUTOFF * h * h) + _SLACK * h
+                rows = np.flatnonzero(squares <= reach * reach)
+                origin, near, near_weights = x, X[rows], weights[rows]
+            shift, scatter = local_moments(x, near, near_weights, h)
+            if m > 0:
+                normal = np.ascontiguousarray(np.linalg.eigh(scatter)[1][:, : x.shape[0] - m])
+                shift = normal @ (shift @ normal)
+            x = x + shift
+            if (shift**2).sum() <= (tol * h) ** 2:
                 converged[t] = True
                 break
         out[t] = x
