@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
 from vicinal._base import Progress, TrainingData, group_folds, saved
-from vicinal._kernels.local._smoothing import blend_values, smooth_targets
+from vicinal._kernels.local._smoothing import blend_values, smooth_classes, smooth_targets
 from vicinal.local._data import MAX_ROWS, sampled_rows
 from vicinal.local._fits import LocalFit
 from vicinal.local._neighborhoods import (
@@ -511,16 +511,10 @@ def _means(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndar
 def _mixing(coords: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the Gini impurity of the labels around each row, 0 where one class is alone."""
     m = min(len(coords), _MIXING_NEIGHBORS + 1)
-    index, n_classes = NeighborIndex(coords), int(codes.max()) + 1
-    out = np.empty(len(coords))
-    for start in range(0, len(coords), 4096):
-        block = slice(start, start + 4096)
-        labels = codes[index.nearest(coords[block], m)[1]]
-        square = np.zeros(len(labels))
-        for c in range(n_classes):
-            square += ((labels == c).mean(axis=1)) ** 2
-        out[block] = 1.0 - square
-    return out
+    near, n_classes = NeighborIndex(coords).nearest(coords, m)[1], int(codes.max()) + 1
+    indptr, equal = np.arange(len(coords) + 1) * m, np.full(near.size, 1.0 / m)
+    shares = smooth_classes(indptr, near.ravel(), equal, codes, n_classes)
+    return 1.0 - (shares**2).sum(axis=1)
 
 
 def _is_close(losses: np.ndarray, reference: np.ndarray) -> bool:

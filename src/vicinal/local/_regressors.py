@@ -17,7 +17,6 @@ from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
 from vicinal.local._data import local_data
 from vicinal.local._fits import LocalFit, add_rows, store
-from vicinal.local._rows import METRICS
 from vicinal.local._selection import select
 from vicinal.local._settings import resolve
 
@@ -619,9 +618,7 @@ class LoessRegressor(BaseLocalRegressor):
         "robust_iterations": [Interval(Integral, 0, None, closed="left")],
         "surface": [StrOptions({"direct", "interpolate"})],
         "cell": [Interval(Real, 0, 1, closed="right")],
-        "metric": [StrOptions(METRICS), callable, HasMethods(["fit", "transform"])],
-        "algorithm": [StrOptions({"auto", "tree", "brute"})],
-        "n_jobs": [Integral, None],
+        **{name: SHARED_CONSTRAINTS[name] for name in ("metric", "algorithm", "n_jobs")},
     }
 
     _preset = {"alpha": 0.0}

@@ -1,6 +1,5 @@
 """Parameters of a local model with the values of "auto" and of the defaults."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from types import SimpleNamespace
@@ -300,7 +299,10 @@ def size_rules(settings: LocalSettings, rows: LocalRows) -> list:
     if settings.bandwidth is None:
         if not isinstance(settings.n_neighbors, tuple):
             return [nearest_rule(settings, rows)]
-        counts = affordable_sizes(settings.n_neighbors, rows.total_weight, rows.n_columns)
+        # What the number of rows and the cost of a prediction allow.
+        sizes, most = settings.n_neighbors, int(min(rows.total_weight, 2**31)) - 2
+        dear = max(160, int(2e6 / rows.n_columns**2))
+        counts = [k for k in sizes if k <= min(most, dear)] or [max(1, min(most, sizes[0]))]
         return [NearestRule(float(k), settings.kernel) for k in counts]
     radii = [settings.bandwidth]
     if isinstance(settings.bandwidth, str):
@@ -331,10 +333,3 @@ def _bandwidths(rows: LocalRows, random_state: Any) -> list[float]:
     distances, _ = rows.index.nearest(rows.index.X[some], m)
     reference = float(np.median(distances[:, -1]))
     return [factor * (reference or 1.0) for factor in BANDWIDTHS]
-
-
-def affordable_sizes(sizes: Sequence[int], total_weight: float, n_columns: int) -> list[int]:
-    """Return the sizes that the number of rows and the cost of a prediction allow."""
-    most = int(min(total_weight, 2**31)) - 2
-    dear = max(160, int(2e6 / n_columns**2))
-    return [k for k in sizes if k <= min(most, dear)] or [max(1, min(most, sizes[0]))]

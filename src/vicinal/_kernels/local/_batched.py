@@ -613,7 +613,9 @@ def _fit_pairs(X, labels, Q, indices, weights, rho, objective, alpha, relative, 
         some = queries[block]
         w = xp.take(weights, some, axis=0)
         offsets = _offsets(X, xp.take(Q, some, axis=0), xp.take(indices, some, axis=0))
-        lam = _penalty(_centred(offsets, w)[3], alpha, relative, d)
+        lam = xp.full_like(w[:, 0], alpha)
+        if relative:
+            lam = _penalty(_centred(offsets, w)[3], alpha, relative, d)
         is_class = xp.take(labels, some, axis=0) == classes[block][:, None]
         y = xp.where(is_class, xp.ones_like(w), -xp.ones_like(w))
         problem = NewtonProblem(offsets, y, objective.C * w, lam, xp.take(rho, some))
