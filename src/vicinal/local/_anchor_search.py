@@ -141,7 +141,6 @@ class BlendSolver:
     n_jobs: int | None = None
 
     is_compiled = True
-    has_gradient = False
 
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return the blended values, shape (1, n_queries, n_outputs)."""
@@ -411,6 +410,8 @@ def refit_anchors(
     solver, data, anchors: AnchorModels, found, alpha, n_refits
 ) -> Iterator[AnchorModels]:
     """Yield the anchors after each refit to the residuals of their blend (twicing)."""
+    if n_refits == 0:
+        return
     near = np.flatnonzero(~found.is_empty())
     used, numbers = np.unique(found.indices, return_inverse=True)
     some = take_queries(found._replace(indices=numbers), near)

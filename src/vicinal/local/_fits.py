@@ -34,7 +34,13 @@ from vicinal.local._neighborhoods import (
 )
 from vicinal.local._rows import LocalRows
 from vicinal.local._settings import LocalSettings, nearest_rule, resolve
-from vicinal.local._solvers import RidgeSolver, at_degree, fit_classifiers, over_queries
+from vicinal.local._solvers import (
+    NewtonSolver,
+    RidgeSolver,
+    at_degree,
+    fit_classifiers,
+    over_queries,
+)
 
 
 @saved(outside="o")
@@ -426,8 +432,8 @@ def add_rows(estimator: Any, data: TrainingData) -> None:
 def has_gradient(fit: LocalFit) -> bool:
     """Return whether the gradient of the fit has a closed form."""
     solver, data = fit.solver, fit.data
-    is_smooth = solver.has_gradient and solver.degree < 2 and data.index.is_euclidean
-    return is_smooth and data.mapping.coordinates.transformer is None
+    is_smooth = type(solver) in (RidgeSolver, NewtonSolver) and solver.degree < 2
+    return is_smooth and data.index.is_euclidean and data.mapping.coordinates.transformer is None
 
 
 def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from vicinal._base import (
     TrainingData,
+    as_numpy,
     check_magnitude,
     free_memory,
     is_ready,
@@ -539,3 +540,26 @@ def _joined(first, second):
     if sparse.issparse(first):
         return sparse.vstack([first, second], format="csr")
     return np.ascontiguousarray(np.vstack([first, second]))
+
+
+def left_out_predictions(
+    views: list[tuple[LocalRows, np.ndarray]], rules: list, solver: Any, alphas, factor, dtype: Any
+) -> np.ndarray:
+    """Return predictions of the samples of all views, (n_rules, n_alphas, n_rows, n_outputs).
+
+    One neighbour search serves all sizes, and one factorisation all penalties where possible. Rows
+    are left out with their groups; where no row is near, the prior is predicted.
+    """
+    first = views[0][0]
+    solver = first.suited(solver)
+    shape = len(rules), len(alphas), sum(len(own) for _, own in views), first.n_outputs
+    out, start = np.empty(shape, dtype=dtype), 0
+    for rows, sample in views:
+        part, start = out[:, :, start : start + len(sample)], start + len(sample)
+        for block, _, j, design, found in rows.left_out(rules, sample, factor):
+            for c, values in enumerate(solver.path(rows, design, found, alphas)):
+                part[j, c, block] = as_numpy(values)
+            empty = found.is_empty()
+            if empty.any():
+                part[j, :, block][:, empty] = rows.prior()
+    return out

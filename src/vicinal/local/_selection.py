@@ -10,12 +10,18 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import HeldOut, Progress, TrainingData, as_numpy, fold_entries, group_folds
+from vicinal._base import HeldOut, Progress, TrainingData, fold_entries, group_folds
 from vicinal._kernels.calibration._probabilities import fit_temperature, fit_temperatures
 from vicinal.local._data import local_data, sampled_rows
 from vicinal.local._fits import store
 from vicinal.local._neighborhoods import ForestRule, NearestRule, RadiusRule
-from vicinal.local._rows import LocalRows, learn_mapping, map_rows, sees_labels
+from vicinal.local._rows import (
+    LocalRows,
+    learn_mapping,
+    left_out_predictions,
+    map_rows,
+    sees_labels,
+)
 from vicinal.local._settings import LocalSettings, resolve, size_rules
 from vicinal.local._solvers import at_degree, probabilities
 
@@ -123,7 +129,8 @@ def comparisons(
         order = np.concatenate([own for _, own in views])
         shared = None if sees_labels(metric) else first, order, weights[order]
         for degree in settings.degrees:
-            values = left_out_predictions(views, rules, degree, settings, dtype)
+            fixed = at_degree(settings.solver, degree), settings.alphas, settings.factor
+            values = left_out_predictions(views, rules, *fixed, dtype)
             found = [
                 Candidate(metric, degree, rule, float(alpha), *shared, loss(own, order), own)
                 for rule, path in zip(rules, values, strict=True)
@@ -134,30 +141,6 @@ def comparisons(
         best, n_waited = min(least, best), 0 if least < best else n_waited + 1
         if n_waited >= _N_ITER_NO_CHANGE:
             return
-
-
-def left_out_predictions(
-    views: list[tuple[LocalRows, np.ndarray]], rules: list, degree: int, settings: LocalSettings,
-    dtype: Any,
-) -> np.ndarray:  # fmt: skip
-    """Return predictions of the samples of all views, (n_rules, n_alphas, n_rows, n_outputs).
-
-    One neighbour search serves all sizes, and one factorisation all penalties where possible. Rows
-    are left out with their groups; where no row is near, the prior is predicted.
-    """
-    first = views[0][0]
-    solver = first.suited(at_degree(settings.solver, degree))
-    shape = len(rules), len(settings.alphas), sum(len(own) for _, own in views), first.n_outputs
-    out, start = np.empty(shape, dtype=dtype), 0
-    for rows, sample in views:
-        part, start = out[:, :, start : start + len(sample)], start + len(sample)
-        for block, _, j, design, found in rows.left_out(rules, sample, settings.factor):
-            for c, values in enumerate(solver.path(rows, design, found, settings.alphas)):
-                part[j, c, block] = as_numpy(values)
-            empty = found.is_empty()
-            if empty.any():
-                part[j, :, block][:, empty] = rows.prior()
-    return out
 
 
 def loss_of(data: TrainingData) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

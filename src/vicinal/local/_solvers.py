@@ -105,7 +105,6 @@ class RidgeSolver:
     link = "score"
     is_linear = True
     is_compiled = True
-    has_gradient = True
 
     @property
     def depends_on_origin(self) -> bool:
@@ -273,7 +272,6 @@ class NewtonSolver:
 
     is_linear = False
     is_compiled = True
-    has_gradient = True
 
     @property
     def name(self) -> str:
@@ -354,8 +352,6 @@ def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:
 class BatchedRidge(RidgeSolver):
     """Local averages and ridge models as batches of small systems."""
 
-    has_gradient = False
-
     def path(self, data, design, found, alphas) -> Any:
         """Return predictions for each penalty, (n_queries, n_outputs)."""
         xp, Y = namespace(design), data.columns
@@ -383,8 +379,6 @@ class BatchedRidge(RidgeSolver):
 @saved()
 class BatchedNewton(NewtonSolver):
     """One-against-the-rest classifiers as batches of (query, class) pairs."""
-
-    has_gradient = False
 
     def path(self, data, design, found, alphas) -> Any:
         """Return scores for each penalty, (n_queries, n_classes)."""
@@ -430,7 +424,6 @@ class EstimatorSolver:
     link = "probability"
     is_linear = False
     is_compiled = False
-    has_gradient = False
     depends_on_origin = True
     relative = False
     degree = 1
@@ -499,8 +492,6 @@ class SparseSolver:
     """
 
     inner: Any
-
-    has_gradient = False
 
     def with_method(self, method: str | None) -> Any:
         """Return the solver that calls ``method`` of the estimator."""
