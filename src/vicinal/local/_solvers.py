@@ -5,7 +5,8 @@ queries for each penalty, shape (n_alphas, n_queries, n_outputs). ``slopes(data,
 alpha)`` returns the gradients of the local models in the coordinates of the design, shape
 (n_queries, n_outputs, n_columns). Linear smoothers (``is_linear``) also return equivalent kernels,
 ``kernels``, of shape (n_alphas, nnz): the prediction is ``sum_i l_i(q) y_i``. ``data`` are the
-training rows, ``design`` the rows of the queries, ``found`` their neighbourhoods.
+training rows, ``design`` the rows of the queries, ``found`` their neighbourhoods; ``alphas`` are
+positive, or a single 0.
 """
 
 import warnings
