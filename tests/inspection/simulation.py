@@ -62,10 +62,6 @@ class SimulatedWorkers:
         return None
 
     @property
-    def busy(self):
-        return bool(self.running)
-
-    @property
     def tasks(self):
         return [task for _, task, _, _ in self.running]
 

@@ -129,7 +129,7 @@ def test_slow_model_is_stopped_and_its_worker_goes_on_with_others(three_classes)
             while not (found := pool.wait(np.inf)):
                 assert pool.tasks == [(name, 0)]
             ended.append(found)
-            assert not pool.busy
+            assert not pool.tasks
     (stopped, nothing, _), (finished, result, _) = ended
     assert (stopped, nothing, finished) == (("slow", 0), None, ("bayes", 0))
     assert result.error == ""

@@ -3,29 +3,13 @@
 from importlib.util import find_spec
 from typing import Any
 
+from sklearn import ensemble, neighbors
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.ensemble import (
-    FunctionalGradientBoostingRegressor,
-    PrunedTreeClassifier,
-    PrunedTreeRegressor,
-    RealAdaBoostClassifier,
-)
-from vicinal.local import LocalClassifier, LocalRegressor
-from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
-from vicinal.subspace import DivideConquerSVC, TruncatedRBFRegressor
-from vicinal.uncertainty import LocallyAdaptiveClassifier
+import vicinal
 
 
 def candidate_models(task: str, *, random_state: Any = 0) -> dict[str, Any]:
@@ -52,64 +36,51 @@ def candidate_models(task: str, *, random_state: Any = 0) -> dict[str, Any]:
     >>> "random forest" in candidate_models("regression")
     True
     """
+    seed = {"random_state": random_state}
     if task == "classification":
-        return {**_classification_baselines(random_state), **_local_classifiers(random_state)}
+        return {
+            "most frequent class": DummyClassifier(),
+            "logistic regression": _scaled(LogisticRegression(max_iter=1000)),
+            "k nearest neighbours": _scaled(neighbors.KNeighborsClassifier()),
+            "random forest": ensemble.RandomForestClassifier(n_jobs=-1, **seed),
+            "histogram boosting": ensemble.HistGradientBoostingClassifier(**seed),
+            **_lightgbm("LGBMClassifier", seed),
+            # The first of this library, because it plans its own time.
+            "AutoClassifier": vicinal.AutoClassifier(**seed),
+            "LocalClassifier": vicinal.LocalClassifier(**seed),
+            "SpacePartitioningClassifier": vicinal.SpacePartitioningClassifier(**seed),
+            "LocallyAdaptiveClassifier": vicinal.LocallyAdaptiveClassifier(**seed),
+            "DivideConquerSVC": _scaled(vicinal.DivideConquerSVC(**seed)),
+            "RealAdaBoostClassifier": vicinal.RealAdaBoostClassifier(**seed),
+            "PrunedTreeClassifier": vicinal.PrunedTreeClassifier(**seed),
+        }
     if task == "regression":
-        return {**_regression_baselines(random_state), **_local_regressors(random_state)}
+        return {
+            "mean": DummyRegressor(),
+            "ridge": _scaled(RidgeCV()),
+            "k nearest neighbours": _scaled(neighbors.KNeighborsRegressor()),
+            "random forest": ensemble.RandomForestRegressor(n_jobs=-1, **seed),
+            "histogram boosting": ensemble.HistGradientBoostingRegressor(**seed),
+            **_lightgbm("LGBMRegressor", seed),
+            "AutoRegressor": vicinal.AutoRegressor(**seed),
+            "LocalRegressor": vicinal.LocalRegressor(**seed),
+            "SpacePartitioningRegressor": vicinal.SpacePartitioningRegressor(**seed),
+            "FunctionalGradientBoostingRegressor": vicinal.FunctionalGradientBoostingRegressor(
+                **seed
+            ),
+            "TruncatedRBFRegressor": _scaled(vicinal.TruncatedRBFRegressor()),
+            "PrunedTreeRegressor": vicinal.PrunedTreeRegressor(**seed),
+        }
     raise ValueError(f"task={task!r} is unknown; choose 'classification' or 'regression'.")
 
 
-def _classification_baselines(seed):
-    return {
-        "most frequent class": DummyClassifier(),
-        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier()),
-        "random forest": RandomForestClassifier(n_jobs=-1, random_state=seed),
-        "histogram boosting": HistGradientBoostingClassifier(random_state=seed),
-        **_lightgbm("LGBMClassifier", seed),
-    }
+def _scaled(model: Any) -> Any:
+    return make_pipeline(StandardScaler(), model)
 
 
-def _regression_baselines(seed):
-    return {
-        "mean": DummyRegressor(),
-        "ridge": make_pipeline(StandardScaler(), RidgeCV()),
-        "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsRegressor()),
-        "random forest": RandomForestRegressor(n_jobs=-1, random_state=seed),
-        "histogram boosting": HistGradientBoostingRegressor(random_state=seed),
-        **_lightgbm("LGBMRegressor", seed),
-    }
-
-
-def _lightgbm(name, seed):
+def _lightgbm(name: str, seed: dict[str, Any]) -> dict[str, Any]:
     if find_spec("lightgbm") is None:
         return {}
     import lightgbm
 
-    return {"LightGBM": getattr(lightgbm, name)(random_state=seed, verbosity=-1)}
-
-
-def _local_classifiers(seed):
-    return {
-        # First, because it plans its own time.
-        "AutoClassifier": AutoClassifier(random_state=seed),
-        "LocalClassifier": LocalClassifier(random_state=seed),
-        "SpacePartitioningClassifier": SpacePartitioningClassifier(random_state=seed),
-        "LocallyAdaptiveClassifier": LocallyAdaptiveClassifier(random_state=seed),
-        "DivideConquerSVC": make_pipeline(StandardScaler(), DivideConquerSVC(random_state=seed)),
-        "RealAdaBoostClassifier": RealAdaBoostClassifier(random_state=seed),
-        "PrunedTreeClassifier": PrunedTreeClassifier(random_state=seed),
-    }
-
-
-def _local_regressors(seed):
-    return {
-        "AutoRegressor": AutoRegressor(random_state=seed),
-        "LocalRegressor": LocalRegressor(random_state=seed),
-        "SpacePartitioningRegressor": SpacePartitioningRegressor(random_state=seed),
-        "FunctionalGradientBoostingRegressor": FunctionalGradientBoostingRegressor(
-            random_state=seed
-        ),
-        "TruncatedRBFRegressor": make_pipeline(StandardScaler(), TruncatedRBFRegressor()),
-        "PrunedTreeRegressor": PrunedTreeRegressor(random_state=seed),
-    }
+    return {"LightGBM": getattr(lightgbm, name)(verbosity=-1, **seed)}

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -65,8 +65,8 @@ class Board:
     def comparison(self) -> Comparison:
         """Return the leaderboard as it stands."""
         runner = self.runner
-        names = [name for name in runner.models if self._has_result(name)]
-        entries = [self._entry(name) for name in names]
+        known = {*self.errors, *self.stopped, *(name for name in self.scores if self.scores[name])}
+        entries = [self._entry(name) for name in runner.models if name in known]
         # Ranked are the models with the most folds, on the same ones.
         counts = Counter(entry.folds for entry in entries)
         most = max(counts, key=lambda folds: (len(folds), counts[folds]), default=())
@@ -77,27 +77,20 @@ class Board:
         n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
         return Comparison(entries, self.metric, self.n_folds, n_samples, n_features, runner.folds)
 
-    def _has_result(self, name) -> bool:
-        return bool(self.scores[name]) or name in self.errors or name in self.stopped
-
     def _add(self, name, fold, result) -> None:
         if name in self.errors:
             return
-        try:
-            if result.error:
-                raise _Failed(result.error)
+        reason = result.error
+        if not reason:
             rows, weights = self.runner.folds[fold][1], self.runner.sample_weight
-            self.scores[name][fold] = score(
-                result,
-                rows_of(self.runner.y, rows),
-                self.metric,
-                None if weights is None else weights[rows],
-                self.positive,
-            )
-            self.results[name][fold] = result
-        except Exception as error:
-            text = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}"
-            self.errors[name] = text.splitlines()[0]
+            y, own = rows_of(self.runner.y, rows), None if weights is None else weights[rows]
+            try:
+                self.scores[name][fold] = score(result, y, self.metric, own, self.positive)
+                self.results[name][fold] = result
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+        if reason:
+            self.errors[name] = reason.splitlines()[0]
             self.scores[name].clear()
             self.todo = [task for task in self.todo if task[0] != name]
             self.progress.advance(note=f"{name} failed")
@@ -143,10 +136,6 @@ class Board:
         return OutOfFold(rows[order], prediction, proba, self.classes)
 
 
-class _Failed(Exception):
-    """Carries the message of a fold that failed in its process."""
-
-
 def _all_classes(runner) -> np.ndarray | None:
     if not all(is_classifier(model) for model in runner.models.values()):
         return None
@@ -166,14 +155,6 @@ _PLANNED_SHARE = 0.5  # of the time, reserved for models that plan theirs
 _LEAST_SHARE = 0.1  # of what is left: with less to spare, only models that plan go on
 _QUICK_SHARE = 0.1  # of what is left: a model that needs less for all its folds goes first
 _BRIEF = 0.5  # a model that plans can do with this share of the time that it took before
-
-
-class Turn(NamedTuple):
-    """A fold, the seconds that its model plans with, and those after which it is stopped."""
-
-    task: tuple[str, int]
-    planned_seconds: float
-    limit: float
 
 
 class Schedule:
@@ -207,22 +188,21 @@ class Schedule:
         self.handed: dict[tuple[str, int], tuple[float, float]] = {}
         self.turn = min(share * n_workers * seconds / max(1, len(planned)), self._round(seconds))
 
-    def next(self, left: float) -> Turn | None:
-        """Take the next fold off the board; ``None`` if the model next in line has no time left."""
+    def next(self, left: float) -> tuple[tuple[str, int], float, float] | None:
+        """Take the next fold off the board; ``None`` if the model next in line has no time left.
+
+        With it come the seconds that its model plans with, and those after which it is stopped.
+        """
         task = self._next_task(left)
         name = task[0]
         known = self.board.seconds(name) * (_BRIEF if name in self.planners else 1.0)
         if known > left:
             self.board.give_up(name, left)
             return None
-        turn = Turn(task, *self._times(name, left))
-        self.handed[task] = turn.planned_seconds, left
+        planned_seconds, limit = self._times(name, left)
+        self.handed[task] = planned_seconds, left
         self.board.todo.remove(task)
-        return turn
-
-    def use_what_is_left(self, left: float) -> None:
-        """Put back the folds of the stopped model that most likely finishes one."""
-        self.board.take_up(left)
+        return task, planned_seconds, limit
 
     def _next_task(self, left: float) -> tuple[str, int]:
         board, waiting = self.board, Counter(name for name, _ in self.board.todo)
@@ -258,9 +238,7 @@ class Schedule:
         if self.board.results[name]:  # what is stopped was computed in vain
             limit = min(left, max(limit, 0.5 * spare, 2.0 * self.board.seconds(name)))
         if all(map(self.board.seconds, others)):
-            known = sum(
-                self.board.seconds(other) for other, _ in self.board.todo if other in others
-            )
+            known = sum(self.board.seconds(one) for one, _ in self.board.todo if one in others)
             limit = max(limit, spare - known / self.n_workers)
         return limit, limit
 

@@ -192,7 +192,7 @@ def _run_in_workers(board: Board, n_workers: int, end: float) -> None:
     """Run the folds in processes until ``end``."""
     with WorkerPool(board.runner, n_workers) as pool:
         schedule = Schedule(board, board.runner.planners(), n_workers, end - _clock.now())
-        while board.todo or pool.busy:
+        while board.todo or pool.tasks:
             left = end - _clock.now()
             if left <= 0:
                 for name in {name for name, _ in (*board.todo, *pool.tasks)}:
@@ -203,18 +203,11 @@ def _run_in_workers(board: Board, n_workers: int, end: float) -> None:
                 turn = schedule.next(left)
                 if turn is not None:
                     pool.submit(*turn)
-            else:
-                _wait(board, pool, left)
-            if not board.todo and not pool.busy:
-                schedule.use_what_is_left(end - _clock.now())
-
-
-def _wait(board: Board, pool: WorkerPool, left: float) -> None:
-    ended = pool.wait(left)
-    if ended is None:
-        return
-    (name, fold), result, limit = ended
-    if result is None:
-        board.give_up(name, limit)
-    else:
-        board.finish((name, fold), result)
+            elif (ended := pool.wait(left)) is not None:
+                task, result, limit = ended
+                if result is None:
+                    board.give_up(task[0], limit)
+                else:
+                    board.finish(task, result)
+            if not board.todo and not pool.tasks:
+                board.take_up(end - _clock.now())

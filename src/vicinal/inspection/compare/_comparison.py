@@ -71,10 +71,9 @@ class ComparisonEntry:
         if not common:
             return None
         mine, others = (
-            float(np.mean([entry.scores[entry.folds.index(fold)] for fold in common]))
-            for entry in (self, other)
+            entry.scores[np.isin(entry.folds, list(common))].mean() for entry in (self, other)
         )
-        return mine, others
+        return float(mine), float(others)
 
 
 @dataclass(frozen=True)
@@ -180,62 +179,49 @@ class Comparison:
         return max(finished, key=lambda fold: len(fold[0]))
 
     def _repr_html_(self) -> str:
-        direction = "higher" if self.sign > 0 else "lower"
         names = ("", "model", self.metric_label, "± se", "fit s", "predict s", "")
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
-        body = "".join(
-            f"<tr><td>{rank or '–'}</td><td style='text-align: left'>{escape(entry.name)}</td>"
-            + _html_cells(entry, self.sign)
-            + "</tr>"
+        lines = [
+            [f"{rank or '–'}", entry.name, *self._cells(entry)]
             for rank, entry in zip(self.ranks, self.entries, strict=True)
+        ]
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
+            for line in lines
         )
-        return (
-            f"<p>{self.n_samples:,} rows, {self.n_features:,} columns; {self.n_folds}-fold "
-            f"{escape(self.metric_label)}, {direction} is better</p>"
-            + (f"<p>{escape(self.warning)}</p>" if self.warning else "")
-            + f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        parts = [f"<p>{escape(text)}</p>" for text in (self._headline(), self.warning) if text]
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return "".join([*parts, table])
 
     def __str__(self) -> str:
         width = max(len(entry.name) for entry in self.entries)
-        direction = "higher" if self.sign > 0 else "lower"
         lines = [
-            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
-            f"{self.metric_label}, {direction} is better",
-            *filter(None, [self.warning]),
+            *filter(None, [self._headline(), self.warning]),
             f"{'':4}{'model':<{width}}  {'score':>8}  {'± se':>7}  {'fit s':>7}  {'predict s':>9}",
         ]
         for rank, entry in zip(self.ranks, self.entries, strict=True):
-            if not len(entry.scores):
-                reason = f"failed: {entry.error}" if entry.error else entry.note
-                lines.append(f"{'-':>2}  {entry.name:<{width}}  {reason}")
-                continue
-            lines.append(
-                f"{rank or '-':>2}  {entry.name:<{width}}  {self.sign * entry.mean:8.4f}"
-                f"  {_spread(entry):>7}"
-                f"  {entry.fit_seconds:7.2f}  {entry.predict_seconds:9.3f}"
-                + (f"  {entry.note}" if entry.note else "")
-            )
+            score, spread, fit, predict, note = self._cells(entry)
+            numbers = f"{score:>8}  {spread:>7}  {fit:>7}  {predict:>9}  " if score else ""
+            lines.append(f"{rank or '-':>2}  {entry.name:<{width}}  {numbers}{note}".rstrip())
         return "\n".join(lines)
 
+    def _headline(self) -> str:
+        direction = "higher" if self.sign > 0 else "lower"
+        return (
+            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
+            f"{self.metric_label}, {direction} is better"
+        )
 
-def _spread(entry: ComparisonEntry) -> str:
-    """Return the standard error as text; a single fold has none."""
-    return "" if math.isnan(entry.standard_error) else f"{entry.standard_error:.4f}"
+    def _cells(self, entry: ComparisonEntry) -> list[str]:
+        """Return score, standard error, seconds and note of a model as text.
 
-
-def _html_cells(entry: ComparisonEntry, sign: int) -> str:
-    if not len(entry.scores):
-        reason = f"failed: {entry.error}" if entry.error else entry.note
-        return f"<td colspan='5' style='text-align: left'>{escape(reason)}</td>"
-    cells = (
-        f"{sign * entry.mean:.4f}",
-        _spread(entry),
-        f"{entry.fit_seconds:.2f}",
-        f"{entry.predict_seconds:.3f}",
-        escape(entry.note),
-    )
-    return "".join(f"<td>{cell}</td>" for cell in cells)
+        The note of a model without a score is the reason.
+        """
+        if not len(entry.scores):
+            return ["", "", "", "", f"failed: {entry.error}" if entry.error else entry.note]
+        spread = "" if math.isnan(entry.standard_error) else f"{entry.standard_error:.4f}"
+        seconds = [f"{entry.fit_seconds:.2f}", f"{entry.predict_seconds:.3f}"]
+        return [f"{self.sign * entry.mean:.4f}", spread, *seconds, entry.note]
 
 
 def _plain_entry(entry: ComparisonEntry) -> dict[str, Any]:

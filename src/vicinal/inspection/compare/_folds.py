@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -87,10 +88,8 @@ class FoldRunner:
     @unreported()
     def encode(self, name: str, fold: int) -> None:
         """Make the rows of a fold ready for a model; an error is left to ``run``."""
-        try:
+        with suppress(Exception):
             self._rows(name, fold)
-        except Exception:
-            return
 
     def planners(self) -> set[str]:
         """Return the names of the models that plan their time and have no ``max_fit_time`` yet."""
@@ -99,9 +98,8 @@ class FoldRunner:
     def _fit_and_predict(self, model, name, fold) -> FoldResult:
         X_train, X_test = self._rows(name, fold)
         train = self.folds[fold][0]
-        weights = None
-        if self.sample_weight is not None and takes_weights(model):
-            weights = self.sample_weight[train]
+        is_weighted = self.sample_weight is not None and takes_weights(model)
+        weights = self.sample_weight[train] if is_weighted else None
         groups = None if self.groups is None else self.groups[train]
         started = _clock.now()
         fit_weighted(model, X_train, rows_of(self.y, train), weights, groups)

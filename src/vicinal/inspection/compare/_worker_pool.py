@@ -5,6 +5,7 @@ import pickle
 import queue
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ class _Worker:
         self.task: tuple[str, int] | None = None
         self.started = self.limit = math.inf  # a fold starts when its rows are encoded
         self.process = take_process(WORKER, n_workers)
-        self.log = self.process.log
         threading.Thread(target=self._collect, args=(results,), daemon=True).start()
         threading.Thread(target=self._write, args=(payload,), daemon=True).start()
 
@@ -34,11 +34,9 @@ class _Worker:
         self._write(pickle.dumps((*task, planned_seconds)))
 
     def _write(self, data: bytes) -> None:
-        try:
+        with suppress(OSError):  # the process is gone; the collecting thread reports it
             self.process.stdin.write(data)
             self.process.stdin.flush()
-        except OSError:
-            pass  # the process is gone; the collecting thread reports it
 
     def _collect(self, results: queue.Queue) -> None:
         try:
@@ -50,8 +48,8 @@ class _Worker:
     def end_message(self) -> str:
         """Return why the process ended."""
         code = self.process.wait()
-        self.log.seek(0)
-        lines = self.log.read().decode("utf-8", "replace").strip().splitlines()
+        self.process.log.seek(0)
+        lines = self.process.log.read().decode("utf-8", "replace").strip().splitlines()
         reason = f"signal {-code}" if code < 0 else f"exit code {code}"
         if code == -9:
             reason += ", usually for lack of memory"
@@ -60,11 +58,9 @@ class _Worker:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.log):
-            try:
+        for stream in (self.process.stdin, self.process.stdout, self.process.log):
+            with suppress(OSError):
                 stream.close()
-            except OSError:
-                pass
 
 
 class WorkerPool:
@@ -91,11 +87,6 @@ class WorkerPool:
         for worker in self._workers:
             worker.kill()
         self._folder.cleanup()
-
-    @property
-    def busy(self) -> bool:
-        """Whether a fold is being computed."""
-        return bool(self.tasks)
 
     @property
     def tasks(self) -> list[tuple[str, int]]:
