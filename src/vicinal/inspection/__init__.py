@@ -1,7 +1,6 @@
 """Explain predictions, compare models, check tables, and plot fitted models."""
 
-from vicinal.inspection.checks._check import check
-from vicinal.inspection.checks._rows import drift
+from vicinal.inspection.checks._check import check, drift
 from vicinal.inspection.checks._targets import label_issues
 from vicinal.inspection.compare._compare import compare
 from vicinal.inspection.displays._charts import (

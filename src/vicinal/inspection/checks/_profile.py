@@ -62,15 +62,18 @@ class Target:
 
     def group_means(self, codes: np.ndarray) -> np.ndarray:
         """Return the mean of the other rows of each row's group, with one row of the overall."""
-        sums = np.zeros((codes.max() + 1, self.Y.shape[1]))
-        np.add.at(sums, codes, self.Y)
+        sums = np.stack([np.bincount(codes, weights=y) for y in self.Y.T], axis=1)
         counts = np.bincount(codes)[codes][:, None]
         return (sums[codes] - self.Y + self.mean) / counts
 
     def explained(self, codes: np.ndarray) -> float:
-        """Return the share of Gini impurity, or of the variance of ranks, that groups explain."""
+        """Return the share of the loss that the other rows of each row's group explain."""
+        return self.share(self.group_means(codes))
+
+    def share(self, predictions: np.ndarray) -> float:
+        """Return the share of Gini impurity, or of the variance of ranks, that is explained."""
         constant = np.sum((self.Y - self.mean) ** 2)
-        loss = np.sum((self.Y - self.group_means(codes)) ** 2)
+        loss = np.sum((self.Y - predictions) ** 2)
         return float(max(0.0, 1.0 - loss / constant)) if constant else 0.0
 
     def shares(self, rows: np.ndarray) -> list[dict[str, Any]]:

@@ -1,21 +1,23 @@
 """Labels and targets that look wrong, and columns that leak the target."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from vicinal._base import aligned_predictions, cross_fit, is_frame, row_blocks
+from vicinal._base import is_frame
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import sampled_rows
 from vicinal._kernels.calibration._label_noise import confidence_ranks, confident_count, wrong_share
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.inspection.checks._findings import Findings, table_of
+from vicinal.inspection.checks._profile import Target
 from vicinal.table import TableEncoder
 
 # Targets are reported whose error normal noise exceeds in this share of tables only, times a
@@ -146,30 +148,25 @@ def _wrong_labels(
         "suggested": classes[best[order]],
         "odds": odds[order],
     }
-    found = bool(expected and p_value < _LEVEL)
-    values = {"expected": expected, "p_value": p_value, "found": found}
-    return Findings(_label_summary(found, expected, classes, known, len(codes)), table, values)
-
-
-def _label_summary(
-    found: bool, expected: int, classes: np.ndarray, known: np.ndarray, n: int
-) -> str:
-    unknown = ""
+    found, n = bool(expected and p_value < _LEVEL), len(codes)
+    if found:
+        summary = (
+            f"About {expected} of {n} labels ({expected / n:.1%}) look wrong, more than "
+            "overlapping classes explain."
+        )
+    elif expected:
+        are = "label is" if expected == 1 else "labels are"
+        summary = (
+            f"{expected} of {n} {are} surprising, not clearly more than overlapping classes "
+            "explain."
+        )
+    else:
+        summary = f"The {n} labels are no more surprising than overlapping classes explain."
     if not known.all():
         names = ", ".join(str(label) for label in classes[~known][:5])
-        unknown = f" Most rows of {names} are predicted as another class; they are skipped."
-    if found:
-        return (
-            f"About {expected} of {n} labels ({expected / n:.1%}) look wrong, more than "
-            f"overlapping classes explain.{unknown}"
-        )
-    if expected:
-        are = "label is" if expected == 1 else "labels are"
-        return (
-            f"{expected} of {n} {are} surprising, not clearly more than overlapping classes "
-            f"explain.{unknown}"
-        )
-    return f"The {n} labels are no more surprising than overlapping classes explain.{unknown}"
+        summary += f" Most rows of {names} are predicted as another class; they are skipped."
+    values = {"expected": expected, "p_value": p_value, "found": found}
+    return Findings(summary, table, values)
 
 
 def far_targets(
@@ -253,18 +250,27 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     y = np.asarray(y)
     rows = sampled_rows(num_samples(X), _LEAK_ROWS, rng)
     X, y = rows_of(X if is_frame(X) else np.asarray(X), rows), y[rows]
-    scorer = _Scorer(y, is_classification(y, task), int(rng.randint(np.iinfo(np.int32).max)))
+    target, leaf = Target(y, is_classification(y, task)), max(2, len(y) // 200)
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    tree: Any = DecisionTreeRegressor(min_samples_leaf=leaf, random_state=seed)
+    boosting: Any = HistGradientBoostingRegressor(max_iter=60, random_state=seed)
+    if target.has_classes:
+        tree = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=seed)
+        boosting = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
     encoder = TableEncoder(encoding="tree")
     Z = encoder.fit_transform(X, y)
     sources = np.asarray(encoder.sources_)
     columns, index, widths = np.unique(sources, return_inverse=True, return_counts=True)
     # Columns encoded by several numbers need a tree; bins of a single number are enough.
-    maybe = (widths[index] > 1) | (scorer.glance(Z) >= _AT_A_GLANCE)
+    maybe = [
+        widths[j] > 1 or target.explained(_bins(numbers, 2 * leaf)) >= _AT_A_GLANCE
+        for j, numbers in zip(index, Z.T, strict=True)
+    ]
     skills = [
-        (scorer.skill(Z[:, index == j], scorer.tree), columns[j]) for j in np.unique(index[maybe])
+        (_skill(tree, Z[:, index == j], target, seed), columns[j]) for j in np.unique(index[maybe])
     ]
     found = [pair for pair in skills if pair[0] >= _ALONE]
-    everything = scorer.skill(Z, scorer.boosting) if found else np.nan
+    everything = _skill(boosting, Z, target, seed) if found else np.nan
     found = [pair for pair in found if pair[0] >= _OF_ALL * everything]
     found.sort(key=lambda pair: -pair[0])
     lines = [(name, alone, everything) for alone, name in found]
@@ -290,74 +296,22 @@ def is_classification(y: np.ndarray, task: str | None = None) -> bool:
     return type_of_target(y) in ("binary", "multiclass") and len(np.unique(y)) <= limit
 
 
-class _Scorer:
-    """Shares of the loss that models explain on held-out rows."""
+def _bins(numbers: np.ndarray, size: int) -> np.ndarray:
+    """Return the codes of bins of about ``size`` rows each, in the order of the numbers."""
+    n, codes = len(numbers), np.empty(len(numbers), dtype=np.int64)
+    codes[np.argsort(numbers, kind="stable")] = np.arange(n) * max(n // size, 1) // n
+    return codes
 
-    def __init__(self, y: np.ndarray, has_classes: bool, seed: int) -> None:
-        self.seed = seed
-        self.classes = None
-        if has_classes:
-            self.classes, y = np.unique(y, return_inverse=True)
-        # Ranks: one mistyped number must not dominate the variance.
-        self.y = stats.rankdata(y) if self.classes is None else y
 
-    @property
-    def leaf(self) -> int:
-        return max(2, len(self.y) // 200)
-
-    def tree(self):
-        make = DecisionTreeRegressor if self.classes is None else DecisionTreeClassifier
-        return make(min_samples_leaf=self.leaf, random_state=self.seed)
-
-    def glance(self, Z: np.ndarray) -> np.ndarray:
-        """Return the share of the loss that bins of each column explain.
-
-        Rows are predicted by the mean of the others in bins of two leaves, (S - y) / (w - 1) with S
-        the sum over w rows; the error is w (y - S / w) / (w - 1).
-        """
-        n, columns = Z.shape
-        Y = self._targets()
-        starts = np.linspace(0, n, max(n // (2 * self.leaf), 1), endpoint=False).astype(np.int64)
-        widths = np.diff(np.append(starts, n)).astype(np.float64)
-        inflation = (widths / np.maximum(widths - 1.0, 1.0)) ** 2
-        loss = np.empty(columns)
-        for block in row_blocks(columns, 24 * n * Y.shape[1]):
-            sorted_targets = Y[np.argsort(Z[:, block], axis=0, kind="stable")]
-            sums = np.add.reduceat(sorted_targets, starts) ** 2 / widths[:, None, None]
-            squares = np.add.reduceat(sorted_targets**2, starts)
-            loss[block] = inflation @ (squares - sums).sum(axis=2)
-        constant = np.sum((Y - Y.mean(axis=0)) ** 2)
-        return 1.0 - loss / constant if constant else np.zeros(columns)
-
-    def _targets(self) -> np.ndarray:
-        """Return ranks, or one column of zeros and ones per class."""
-        return self.y[:, None] if self.classes is None else np.eye(len(self.classes))[self.y]
-
-    def boosting(self):
-        if self.classes is None:
-            return HistGradientBoostingRegressor(max_iter=60, random_state=self.seed)
-        return HistGradientBoostingClassifier(max_iter=60, random_state=self.seed)
-
-    def skill(self, Z: np.ndarray, make) -> float:
-        """Return one minus the loss divided by that of the best constant."""
-        predictions, order = self._held_out(Z, make)
-        truth = self._targets()[order]
-        constant = np.mean((truth - truth.mean(axis=0)) ** 2)
-        return float(1.0 - np.mean((truth - predictions) ** 2) / constant) if constant else 0.0
-
-    def _held_out(self, Z, make):
-        if self.classes is None:
-            splitter: Any = KFold(_N_FOLDS, shuffle=True, random_state=self.seed)
-            method, labels = "predict", None
-        else:
-            enough = np.bincount(self.y).min() >= _N_FOLDS
-            kind = StratifiedKFold if enough else KFold
-            splitter = kind(_N_FOLDS, shuffle=True, random_state=self.seed)
-            method, labels = "predict_proba", np.arange(len(self.classes))
-        folds = [test for _, test in splitter.split(Z, self.y)]
-        predictions = cross_fit(
-            lambda X, y, weight: make().fit(X, y),
-            lambda model, X: aligned_predictions(model, X, method, labels),
-            Z, self.y, folds,
-        )  # fmt: skip
-        return predictions, np.concatenate(folds)
+def _skill(model: Any, Z: np.ndarray, target: Target, seed: int) -> float:
+    """Return the share of the loss that a model explains on held-out rows."""
+    y, splitter, method = target.Y[:, 0], KFold, "predict"
+    if target.has_classes:
+        y, method = target.codes, "predict_proba"
+        splitter = StratifiedKFold if np.bincount(y).min() >= _N_FOLDS else KFold
+    cv = splitter(_N_FOLDS, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        # A class that the training rows of a fold lack has probability zero.
+        warnings.filterwarnings("ignore", "Number of classes in training fold", RuntimeWarning)
+        predictions = cross_val_predict(model, Z, y, cv=cv, method=method)
+    return target.share(predictions.reshape(len(y), -1))
