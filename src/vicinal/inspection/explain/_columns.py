@@ -208,6 +208,7 @@ class MixedRows:
             self.active = np.flatnonzero(np.diff(both.indptr))
             self.cells = both[:, self.active].toarray()
         else:
+            self.active = np.arange(row.shape[1])
             self.cells = np.vstack([np.asarray(row), np.asarray(others)])
 
     def differs(self) -> np.ndarray:
@@ -228,17 +229,14 @@ class MixedRows:
             Where each cell comes from: 0 for the row, 1, 2, ... for the others.
         """
         if is_frame(self.template):
-            names = list(self.template.columns)
             parts = [
-                cells.iloc[index[:, j]].reset_index(drop=True)
-                if hasattr(cells, "iloc")
-                else cells[index[:, j]]
-                for j, cells in enumerate(self.columns)
+                cells.iloc[at].reset_index(drop=True) if hasattr(cells, "iloc") else cells[at]
+                for cells, at in zip(self.columns, index.T, strict=True)
             ]
-            return type(self.template)(dict(zip(names, parts, strict=True)))
-        if not sparse.issparse(self.template):
-            return self.cells[index, np.arange(index.shape[1])]
+            return type(self.template)(dict(zip(self.template.columns, parts, strict=True)))
         cells = self.cells[index[:, self.active], np.arange(len(self.active))]
+        if not sparse.issparse(self.template):
+            return cells
         at, column = np.nonzero(cells)
         shape = (len(index), self.template.shape[1])
         return sparse.csr_matrix((cells[at, column], (at, self.active[column])), shape=shape)

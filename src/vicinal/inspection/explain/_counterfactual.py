@@ -101,22 +101,16 @@ class Constraints:
         """Return which predictions are wanted."""
         if isinstance(self.target, tuple | list):
             low, high = self.target
-            hits = np.ones(len(predictions), dtype=bool)
-            if low is not None:
-                hits &= predictions >= low
-            if high is not None:
-                hits &= predictions <= high
-            return hits
+            low, high = -np.inf if low is None else low, np.inf if high is None else high
+            return (predictions >= low) & (predictions <= high)
         return predictions != prediction if self.target is None else predictions == self.target
 
     def wanted(self, prediction: Any) -> str:
         """Return the wanted prediction as text."""
+        if self.target is None:
+            return f"another class than {show(prediction)}"
         if not isinstance(self.target, tuple | list):
-            return (
-                f"another class than {show(prediction)}"
-                if self.target is None
-                else show(self.target)
-            )
+            return show(self.target)
         low, high = self.target
         if high is None:
             return f"at least {show(low)}"
@@ -165,6 +159,7 @@ class _Search:
     def __init__(
         self, model: Any, codes: "RowCodes", names: list[str], prediction: Any, given: Constraints
     ) -> None:
+        self.table_model = model
         self.model = model if codes.is_plain else CodedModel(model, codes)
         self.codes, self.row, self.rows = codes, codes.row, codes.rows
         self.prediction, self.given = prediction, given
@@ -196,11 +191,9 @@ class _Search:
             return
         if name in given.ranges:
             low, high = given.ranges[name]
-            self.low[j] = -np.inf if low is None else low
-            self.high[j] = np.inf if high is None else high
-            both = self.low[j], self.high[j]
-            self.low[j] = self.rows[:, j].min() if np.isinf(both[0]) else both[0]
-            self.high[j] = self.rows[:, j].max() if np.isinf(both[1]) else both[1]
+            column = self.rows[:, j]
+            self.low[j] = column.min() if low is None or np.isinf(low) else low
+            self.high[j] = column.max() if high is None or np.isinf(high) else high
         if name in given.increase:
             self.low[j] = max(self.low[j], self.row[j])
         if name in given.decrease:
@@ -327,28 +320,20 @@ class _Search:
 
         Scores do not lead to a surface at another threshold.
         """
-        last = last_step(self.codes_model)
-        has_scores = hasattr(last, "decision_function") and not split_threshold(self.codes_model)[1]
+        last, (_, threshold) = last_step(self.table_model), split_threshold(self.table_model)
+        has_scores = hasattr(last, "decision_function") and not threshold
         if not has_scores or self.given.is_given or not self.free.all() or self.allowed:
             return
         with warnings.catch_warnings():
             # The section reports that every row has the same prediction.
             warnings.simplefilter("ignore", UserWarning)
-            surface = DecisionSurface(
-                self.model,
-                metric="standardized",
-                n_surface_points=_SURFACE_POINTS,
-                random_state=0,
-            ).fit(np.vstack([self.rows, self.row]))
+            options = {"metric": "standardized", "n_surface_points": _SURFACE_POINTS}
+            surface = DecisionSurface(self.model, random_state=0, **options)
+            surface.fit(np.vstack([self.rows, self.row]))
             found = surface.orthogonal_projection(self.row[None])
         if np.isfinite(found.distances[0]):
             self.distance = float(found.distances[0])
             self._try(self._feasible(self._along(found.points[0])))
-
-    @property
-    def codes_model(self) -> Any:
-        """The model of tables behind the codes."""
-        return self.model.model if isinstance(self.model, CodedModel) else self.model
 
     def _along(self, goal: np.ndarray) -> np.ndarray:
         """Return steps along the largest 1, 2, ... parts of the way to a point, and all of it."""
@@ -372,11 +357,15 @@ class _Search:
         points = np.unique(points[(points != self.row).any(axis=1)], axis=0)
         if not len(points):
             return False
+        return bool(self._stored(points).any())
+
+    def _stored(self, points: np.ndarray) -> np.ndarray:
+        """Store the points whose prediction is wanted; return which these are."""
         predictions = np.asarray(self.model.predict(points))
-        hits = self.given.reached(predictions, self.prediction)
+        hits = self.given.reached(predictions, self.prediction) & (points != self.row).any(axis=1)
         self.points = np.vstack([self.points, points[hits]])
         self.predictions = np.append(self.predictions, predictions[hits].astype(object))
-        return bool(hits.any())
+        return hits
 
     def _best(self, n: int = _IMPROVED) -> np.ndarray:
         """Return the shortest of the stored points, and the shortest of those with few changes."""
@@ -400,7 +389,7 @@ class _Search:
 
     def _undone(self, points: np.ndarray) -> np.ndarray:
         """Return points with changes undone, those first that matter least for their size."""
-        found = []
+        found = [points[:0]]
         for point in points:
             changed = np.flatnonzero(point != self.row)
             if len(changed) < 2:
@@ -417,20 +406,19 @@ class _Search:
             columns = changed[np.argsort(loss, kind="stable")]
             several[:, columns] = np.where(undone, self.row[columns], several[:, columns])
             found.append(several)
-        return np.vstack(found) if found else points[:0]
+        return np.vstack(found)
 
     def _reductions(self, points: np.ndarray) -> np.ndarray:
         """Return points with one of the largest changes reduced or undone."""
         order = np.argsort(-np.abs(self._steps(points)), axis=1, kind="stable")[:, :_FEW_COLUMNS]
-        found = []
+        found = [points[:0]]
         for point, columns in zip(points, order, strict=True):
             for j in columns[point[columns] != self.row[columns]].tolist():
-                shares = [0.0] if self.codes.is_category[j] else [0.0, 0.5, 0.8]
-                for share in shares:
-                    other = point.copy()
-                    other[j] = self.row[j] + share * (point[j] - self.row[j])
-                    found.append(other)
-        return self._feasible(np.array(found)) if found else np.empty((0, points.shape[1]))
+                shares = np.array([0.0] if self.codes.is_category[j] else [0.0, 0.5, 0.8])
+                others = np.repeat(point[None], len(shares), axis=0)
+                others[:, j] = self.row[j] + shares * (point[j] - self.row[j])
+                found.append(others)
+        return self._feasible(np.vstack(found))
 
     def _shrink(self) -> None:
         """Move the best points towards the row as far as the prediction stays wanted."""
@@ -440,12 +428,7 @@ class _Search:
             shares = inner[:, None] + (outer - inner)[:, None] * np.arange(n_steps) / n_steps
             numbers = self.row + shares[:, :, None] * (points - self.row)[:, None]
             tried = np.where(self.codes.is_category, points[:, None], numbers)
-            flat = self._feasible(tried.reshape(-1, points.shape[1]))
-            predictions = np.asarray(self.model.predict(flat))
-            hits = self.given.reached(predictions, self.prediction)
-            hits &= (flat != self.row).any(axis=1)
-            self.points = np.vstack([self.points, flat[hits]])
-            self.predictions = np.append(self.predictions, predictions[hits].astype(object))
+            hits = self._stored(self._feasible(tried.reshape(-1, points.shape[1])))
             grid = hits.reshape(len(points), n_steps)
             first = np.where(grid.any(axis=1), grid.argmax(axis=1), n_steps)
             width = (outer - inner) / n_steps

@@ -154,16 +154,8 @@ def explain(
         )
     table = as_table(X, model)
     names = names_of(table, feature_names, model)
-    given = Constraints(
-        target=target,
-        fixed=fixed,
-        increase=increase,
-        decrease=decrease,
-        ranges=ranges or {},
-        categories=categories or {},
-        costs=costs or {},
-        n_counterfactuals=n_counterfactuals,
-    )
+    limits = ranges or {}, categories or {}, costs or {}
+    given = Constraints(target, fixed, increase, decrease, *limits, n_counterfactuals)
     given.check(model, names)
     options: dict[str, Any] = {"target_name": target_name, "coverage": coverage}
     report_unseen(lambda: unseen_values(model, table), unseen_rule(model))

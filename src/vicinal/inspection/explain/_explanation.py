@@ -1,18 +1,21 @@
 """The explanation of one prediction as text, data, HTML and plot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from vicinal._base._explanation import ExplanationSection, is_number, plain, show
-from vicinal.inspection.explain._plots import (
-    contribution_colors,
-    new_axes,
-    plot_waterfall,
-    waterfall_steps,
+from vicinal._base import import_optional
+from vicinal._base._explanation import (
+    ExplanationSection,
+    is_number,
+    plain,
+    show,
+    show_change,
 )
+from vicinal.inspection.colors import DOWN, NEUTRAL, UP, class_color
 
 _TEXT_ROWS = 10
 
@@ -34,6 +37,7 @@ FOLDED = ("neighbors", *_LAST)
 _FOLDED_ROWS = 3
 
 
+@dataclass(eq=False, repr=False)
 class Explanation:
     """Explanation of one prediction; returned by `explain`.
 
@@ -83,28 +87,19 @@ class Explanation:
     30
     """
 
-    def __init__(
-        self,
-        model: str,
-        prediction: Any,
-        probabilities: Mapping[Any, float] | None,
-        row: Mapping[str, Any],
-        sections: list[ExplanationSection],
-        threshold: tuple[Any, float] | None = None,
-        *,
-        target_name: str | None = None,
-        interval: tuple[float, float] | None = None,
-        labels: list[Any] | None = None,
-        coverage: float = 0.9,
-    ) -> None:
-        self.model = model
-        self.prediction = prediction
-        self.probabilities = probabilities
-        self.row = row
-        self.sections = sorted(sections, key=_rank)
-        self.threshold = threshold
-        self.target_name = target_name
-        self.interval, self.labels, self.coverage = interval, labels, coverage
+    model: str
+    prediction: Any
+    probabilities: Mapping[Any, float] | None
+    row: Mapping[str, Any]
+    sections: list[ExplanationSection]
+    threshold: tuple[Any, float] | None = None
+    target_name: str | None = None
+    interval: tuple[float, float] | None = None
+    labels: list[Any] | None = None
+    coverage: float = 0.9
+
+    def __post_init__(self) -> None:
+        self.sections = sorted(self.sections, key=_rank)
 
     def __getitem__(self, key: str) -> ExplanationSection:
         """Return the section of that name."""
@@ -230,12 +225,12 @@ class Explanation:
         for section in self.sections:
             parts.append(f'<section data-key="{escape(section.key)}">')
             parts.append(f"<h4>{escape(section.title)}</h4><p>{escape(section.summary)}</p>")
-            if section.rows and section.key in FOLDED:
-                parts.append(f"<details><summary>{len(section.rows)} rows</summary>")
             if section.rows:
-                parts.append(_html_table(section, max_rows, self._bar_colors(section)))
-            if section.rows and section.key in FOLDED:
-                parts.append("</details>")
+                table = _html_table(section, max_rows, self._bar_colors(section))
+                if section.key in FOLDED:
+                    n = len(section.rows)
+                    table = f"<details><summary>{n} rows</summary>{table}</details>"
+                parts.append(table)
             parts.append("</section>")
         return "".join([*parts, "</div>"])
 
@@ -261,31 +256,16 @@ class Explanation:
             The same object, with ``ax_``, ``figure_`` and ``bars_``.
         """
         chosen = self._with_bars(section)
-        at = chosen.columns.index(chosen.bars)
-        lengths = [float(row[at]) for row in chosen.rows]
         colors = self._bar_colors(chosen)
         if chosen.key == "columns":
-            self.bars_, ax = plot_waterfall(
-                ax,
-                [_bar_label(chosen, row) for row in chosen.rows],
-                lengths,
-                chosen.values["baseline"],
-                colors=colors,
-                xlabel=self.output_name(),
-                max_columns=max_rows,
-            )
+            steps, baseline = self.waterfall(max_rows), chosen.values["baseline"]
+            self.bars_, ax = plot_waterfall(ax, steps, baseline, colors, self.output_name())
         else:
-            rows = chosen.rows[:max_rows]
-            ax = new_axes(ax, len(rows))
-            shown = lengths[:max_rows]
-            bar_colors = [colors[length < 0] for length in shown]
-            self.bars_ = ax.barh(np.arange(len(rows)), shown, color=bar_colors)
-            ax.set_yticks(np.arange(len(rows)), [_bar_label(chosen, row) for row in rows])
-            for label in ax.get_yticklabels():  # a dollar sign in a column's name is no formula
-                label.set_parse_math(False)
-            ax.invert_yaxis()
-            ax.axvline(0.0, color="0.4", linewidth=0.8)
-            ax.set_xlabel(chosen.bars, parse_math=False)
+            rows, at = chosen.rows[:max_rows], chosen.columns.index(chosen.bars)
+            lengths = [float(row[at]) for row in rows]
+            names = [_bar_label(chosen, row) for row in rows]
+            shades = [colors[length < 0] for length in lengths]
+            self.bars_, ax = plot_bars(ax, names, lengths, shades, chosen.bars)
         ax.set_title(self.headline(), fontsize="medium", parse_math=False, wrap=True)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -380,3 +360,94 @@ def _html_table(section: ExplanationSection, max_rows: int, colors: tuple[str, s
     lines.append("</tbody></table>")
     more = section.more(max_rows)
     return "".join(lines) + (f"<p>{more}</p>" if more else "")
+
+
+# --- plots ---
+
+
+def new_axes(ax: Any, n_rows: float, width: float = 6.4) -> Any:
+    """Return the axes given, or those of a new figure for so many rows of text."""
+    if ax is not None:
+        return ax
+    pyplot = import_optional("matplotlib.pyplot", needed_by="explain(...).plot", extra="plot")
+    return pyplot.subplots(figsize=(width, 0.32 * n_rows + 1.4), layout="constrained")[1]
+
+
+def contribution_colors(code: int | None, n_classes: int) -> tuple[str, str]:
+    """Return the colours of contributions towards a class, or a larger value, and away from it."""
+    if code is None:
+        return UP, DOWN
+    return class_color(code), class_color(1 - code) if n_classes == 2 else NEUTRAL
+
+
+def waterfall_steps(
+    labels: Sequence[str], contributions: Sequence[float], baseline: float, max_columns: int
+) -> list[dict[str, Any]]:
+    """Return the bars of a waterfall, largest first, the rest of the columns in one bar."""
+    order = np.argsort(-np.abs(np.asarray(contributions)), kind="stable")
+    shown, rest = order[:max_columns], order[max_columns:]
+    parts = [(labels[j], float(contributions[j])) for j in shown]
+    if len(rest):
+        total = float(np.asarray(contributions)[rest].sum())
+        parts.append((f"{len(rest)} other column{'s' * (len(rest) > 1)}", total))
+    steps, start = [], baseline
+    for label, part in parts:
+        steps.append({"label": label, "start": start, "end": start + part, "part": part})
+        start += part
+    return steps
+
+
+def plot_waterfall(
+    ax: Any, steps: list[dict[str, Any]], baseline: float, colors: tuple[str, str], xlabel: str
+) -> Any:
+    """Plot the bars from the baseline to the prediction; return bars and axes."""
+    ax = new_axes(ax, len(steps) + 2)
+    ends = [baseline, *(step["end"] for step in steps)]
+    bars = ax.barh(
+        np.arange(len(steps)),
+        [step["part"] for step in steps],
+        left=ends[:-1],
+        color=[colors[int(step["part"] < 0)] for step in steps],
+        height=0.7,
+    )
+    for k, end in enumerate(ends[1:]):
+        ax.plot([end] * 2, [k - 0.35, k + 1.35], color="0.6", linewidth=0.6)
+    span = (max(ends) - min(ends)) or 1.0
+    ax.set_xlim(min(ends) - 0.06 * span, max(ends) + 0.06 * span)
+    for value, position, name in (
+        (baseline, -1, "baseline"),
+        (ends[-1], len(steps), "prediction"),
+    ):
+        is_left = value < min(ends) + span / 2
+        ax.plot([value], [position], "|", color="0.2", markersize=11, markeredgewidth=2)
+        ax.annotate(
+            f"{name} {show(float(value))}",
+            (value, position),
+            textcoords="offset points",
+            xytext=(5 if is_left else -5, 0),
+            ha="left" if is_left else "right",
+            va="center",
+            fontsize="small",
+        )
+    name_rows(ax, [f"{step['label']}  {show_change(step['part'])}" for step in steps])
+    ax.set_ylim(len(steps) + 0.7, -1.7)
+    ax.set_xlabel(xlabel, parse_math=False)
+    return bars, ax
+
+
+def plot_bars(ax: Any, names: list[str], lengths: Sequence[float], colors: Any, xlabel: str) -> Any:
+    """Plot a bar for each name, the first one on top; return bars and axes."""
+    ax = new_axes(ax, len(names))
+    bars = ax.barh(np.arange(len(names)), lengths, color=colors)
+    name_rows(ax, names)
+    ax.axvline(0.0, color="0.4", linewidth=0.8)
+    ax.set_xlabel(xlabel, parse_math=False)
+    return bars, ax
+
+
+def name_rows(ax: Any, names: list[str]) -> None:
+    """Name the rows of a plot, the first one on top."""
+    ax.set_yticks(np.arange(len(names)), names)
+    ax.invert_yaxis()
+    for label in ax.get_yticklabels():  # a dollar sign in a column's name is no formula
+        label.set_parse_math(False)

@@ -16,8 +16,15 @@ from vicinal.inspection.explain._contributions import (
     outputs_of,
     prediction_limit,
 )
-from vicinal.inspection.explain._explanation import Explanation
-from vicinal.inspection.explain._plots import ExplanationsPlots
+from vicinal.inspection.explain._explanation import (
+    Explanation,
+    contribution_colors,
+    name_rows,
+    new_axes,
+    plot_bars,
+    plot_waterfall,
+    waterfall_steps,
+)
 
 
 class Explanations:
@@ -137,6 +144,22 @@ class Explanations:
         prefix = f"{self.target_name} = " if self.target_name else ""
         return f"P({prefix}{show(self.classes[code])})"
 
+    def colors(self, code: int) -> tuple[str, str]:
+        """Return the colours of contributions that raise and that lower an output.
+
+        Parameters
+        ----------
+        code : int
+            Its position.
+
+        Returns
+        -------
+        tuple of two str
+        """
+        if self.classes is None:
+            return contribution_colors(None, 0)
+        return contribution_colors(code, len(self.classes))
+
     def numbers(self, j: int) -> np.ndarray | None:
         """Return a column of numbers, ``None`` for categories.
 
@@ -215,3 +238,142 @@ class Explanations:
             data=np.array(self.cells, dtype=object),
             feature_names=list(self.names),
         )
+
+
+class ExplanationsPlots:
+    """Plots of many explanations: ``waterfall``, ``beeswarm``, ``importance``, ``dependence``."""
+
+    def __init__(self, explanations: Any) -> None:
+        self._of = explanations
+
+    def waterfall(self, row: int, *, label: Any = None, ax: Any = None, max_columns: int = 10):
+        """Plot the contributions of one row, from the baseline to the prediction.
+
+        Parameters
+        ----------
+        row : int
+            Position of the row.
+        label : object, default=None
+            Class whose probability is explained; ``None`` as in ``values_of``.
+        ax : matplotlib Axes, default=None
+            Axes of the plot; ``None`` makes a figure.
+        max_columns : int, default=10
+            Largest number of columns; the others are one bar.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        of, code = self._of, self._of.code_of(label)
+        cells = zip(of.names, of.cells[row], strict=True)
+        names = [f"{name} = {show(value)}" for name, value in cells]
+        baseline = float(of.all_baselines[row, code])
+        steps = waterfall_steps(names, of.all_values[row, :, code], baseline, max_columns)
+        return plot_waterfall(ax, steps, baseline, of.colors(code), of.output_name(code))[1]
+
+    def importance(self, *, label: Any = None, ax: Any = None, max_columns: int = 15):
+        """Plot the mean absolute contribution of each column.
+
+        Parameters
+        ----------
+        label : object, default=None
+            Class whose probability is explained; ``None`` as in ``values_of``.
+        ax : matplotlib Axes, default=None
+            Axes of the plot; ``None`` makes a figure.
+        max_columns : int, default=15
+            Largest number of columns.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        of, code = self._of, self._of.code_of(label)
+        order, values = self._order(code, max_columns)
+        names, lengths = [of.names[j] for j in order], np.abs(values).mean(axis=0)[order]
+        xlabel = f"mean |contribution| to {of.output_name(code)}"
+        return plot_bars(ax, names, lengths, of.colors(code)[0], xlabel)[1]
+
+    def beeswarm(self, *, label: Any = None, ax: Any = None, max_columns: int = 15):
+        """Plot one point per row and column, by contribution; colour is the value of the column.
+
+        Parameters
+        ----------
+        label : object, default=None
+            Class whose probability is explained; ``None`` as in ``values_of``.
+        ax : matplotlib Axes, default=None
+            Axes of the plot; ``None`` makes a figure.
+        max_columns : int, default=15
+            Largest number of columns. Categorical columns are grey.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        of, code = self._of, self._of.code_of(label)
+        order, values = self._order(code, max_columns)
+        ax = new_axes(ax, 1.4 * len(order), 7.0)
+        points = None
+        for k, j in enumerate(order):
+            height = k + _offsets(values[:, j])
+            numbers = of.numbers(j)
+            if numbers is None:
+                ax.scatter(values[:, j], height, s=9, color="0.6")
+                continue
+            rank = np.argsort(np.argsort(numbers)) / max(1, len(numbers) - 1)
+            points = ax.scatter(values[:, j], height, s=9, c=rank, cmap="viridis", vmin=0, vmax=1)
+        if points is not None:
+            bar = ax.figure.colorbar(points, ax=ax, ticks=[0, 1], label="value of the column")
+            bar.ax.set_yticklabels(["low", "high"])
+        ax.axvline(0.0, color="0.4", linewidth=0.8)
+        name_rows(ax, [of.names[j] for j in order])
+        ax.set_xlabel(f"contribution to {of.output_name(code)}", parse_math=False)
+        return ax
+
+    def dependence(self, column: str, *, label: Any = None, ax: Any = None):
+        """Plot the contribution of a column against its value.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        label : object, default=None
+            Class whose probability is explained; ``None`` as in ``values_of``.
+        ax : matplotlib Axes, default=None
+            Axes of the plot; ``None`` makes a figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        of, code = self._of, self._of.code_of(label)
+        if column not in of.names:
+            raise ValueError(f"column={column!r} is unknown; the columns are {of.names}.")
+        j = of.names.index(column)
+        ax = new_axes(ax, 8)
+        numbers = of.numbers(j)
+        if numbers is None:
+            texts = [show(row[j]) for row in of.cells]
+            known = sorted(set(texts))
+            numbers = np.array([known.index(text) for text in texts], dtype=float)
+            ax.set_xticks(np.arange(len(known)), known)
+        ax.scatter(numbers, of.all_values[:, j, code], s=12, color=of.colors(code)[0])
+        ax.axhline(0.0, color="0.4", linewidth=0.8)
+        ax.set_xlabel(column, parse_math=False)
+        ax.set_ylabel(f"contribution to {of.output_name(code)}", parse_math=False)
+        return ax
+
+    def _order(self, code: int, max_columns: int) -> tuple[list[int], np.ndarray]:
+        values = self._of.all_values[:, :, code]
+        order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:max_columns]
+        return order.tolist(), values
+
+
+def _offsets(values: np.ndarray) -> np.ndarray:
+    """Return vertical offsets that spread points of nearly the same value."""
+    width = (np.ptp(values) or 1.0) / 40
+    bins = np.floor(values / width)
+    offsets = np.zeros(len(values))
+    for one in np.unique(bins):
+        own = np.flatnonzero(bins == one)
+        offsets[own] = (np.arange(len(own)) - (len(own) - 1) / 2) * min(0.12, 0.8 / len(own))
+    return offsets
