@@ -14,16 +14,8 @@ import vicinal
 from vicinal._base import import_optional, write_whole
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx import (
-    _auto,
-    _ensemble,
-    _linear,
-    _local,
-    _metric,
-    _partition,
-    _trees,
-)
-from vicinal.io._onnx._graph import Graph, Node
+from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _trees  # noqa: F401
+from vicinal.io._onnx._graph import WRITERS, Graph, Node
 from vicinal.io._onnx._table import table_feeds, write_table
 from vicinal.local import LoessRegressor
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
@@ -33,17 +25,6 @@ from vicinal.uncertainty import (
     LocallyAdaptiveClassifier,
     ResponsibilityMixture,
 )
-
-_PARTS = (_linear, _trees, _partition, _ensemble, _local, _metric, _auto)
-_WRITERS: dict[str, dict] = {
-    kind: {name: writer for part in _PARTS for name, writer in getattr(part, table, {}).items()}
-    for kind, table in {
-        "proba": "PROBA",
-        "scores": "SCORES",
-        "values": "VALUES",
-        "features": "FEATURES",
-    }.items()
-}
 
 # Why a model cannot be exported, for the message.
 _NOT_EXPORTED: dict[type, str] = {
@@ -143,7 +124,7 @@ def to_onnx(
     True
     """
     check_is_fitted(model)
-    graph = Graph(_WRITERS)
+    graph = Graph()
     steps, last = _steps_of(model)
     x = _write_steps(graph, steps, model, X)
     outputs = _outputs(last, x)
@@ -250,7 +231,7 @@ def _outputs(model: Any, x: Node) -> dict[str, tuple[Node, str, list]]:
         proba = _written("proba", model, x)
         best = proba.op("ArgMax", axis=1, keepdims=0)
         return {**_label(model, best), "probabilities": (proba, "DOUBLE", [None, n_classes])}
-    if type(model) in _WRITERS["scores"]:
+    if type(model) in WRITERS["scores"]:
         scores = x.write("scores", model)
         best = scores.best(n_classes).reshape(-1)
         width = 1 if n_classes == 2 else n_classes

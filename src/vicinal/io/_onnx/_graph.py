@@ -167,12 +167,24 @@ class Node:
 
     def codes(self, model: Any) -> "Node":
         """Write the index of the predicted class in ``classes_``, (n, 1) integers."""
-        if type(model) in self.graph.writers["scores"]:
+        if type(model) in WRITERS["scores"]:
             return self.write("scores", model).best(len(model.classes_))
         return self.write("proba", model).op("ArgMax", axis=1, keepdims=1)
 
 
 Writer = Callable[[Any, Node], Node]
+# Functions that write a prediction of a model, by its kind and by the class of the model.
+WRITERS: dict[str, dict[type, Writer]] = {"proba": {}, "scores": {}, "values": {}, "features": {}}
+
+
+def writes(kind: str, *classes: type) -> Callable[[Writer], Writer]:
+    """Return a decorator of the function that writes a prediction of models of some classes."""
+
+    def register(writer: Writer) -> Writer:
+        WRITERS[kind] |= dict.fromkeys(classes, writer)
+        return writer
+
+    return register
 
 
 class Graph:
@@ -180,17 +192,13 @@ class Graph:
 
     Parameters
     ----------
-    writers : dict of str to dict of type to function
-        For each of ``"proba"``, ``"scores"``, ``"values"`` and ``"features"``, the functions that
-        write the prediction of a model, by its class.
     prefix : str, default=""
         Begin of all names; a graph inside another needs its own.
     """
 
-    def __init__(self, writers: dict[str, dict[type, Writer]], prefix: str = "") -> None:
+    def __init__(self, prefix: str = "") -> None:
         self.onnx = import_optional("onnx", needed_by="vicinal.io.to_onnx", extra="onnx")
         self.helper = self.onnx.helper
-        self.writers = writers
         self.prefix = prefix
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
@@ -274,7 +282,7 @@ class Graph:
 
         A is positive definite, of ``count`` rows. Each turn of the loop eliminates one row.
         """
-        body = Graph(self.writers, f"{self.name('loop')}_")
+        body = Graph(f"{self.name('loop')}_")
         kinds: dict[str, tuple[str, list]] = {
             "turn": ("INT64", []),
             "go_on": ("BOOL", []),
@@ -299,7 +307,7 @@ class Graph:
 
     def write(self, kind: str, model: Any, x: Node) -> Node:
         """Write the prediction of a model, by its own writer or by skl2onnx."""
-        writer = self.writers[kind].get(type(model))
+        writer = WRITERS[kind].get(type(model))
         if writer is not None:
             return writer(model, x)
         if hasattr(model, "write_graph"):

@@ -13,25 +13,19 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEnco
 
 from vicinal._base._compat import svc_gamma
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx._graph import Node, Writer
+from vicinal.io._onnx._graph import Node, writes
 from vicinal.linear import AveragedPerceptron, WeightedLDA, WhiteningTransformer
 
 # Linear models with coef_ and intercept_, for any loss.
-_REGRESSORS = [
-    getattr(linear_model, name)
-    for name in (
-        "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars Lasso LassoCV "
-        "LassoLars LinearRegression Ridge RidgeCV SGDRegressor"
-    ).split()
-]
-_SCORERS = [
-    getattr(linear_model, name)
-    for name in (
-        "LogisticRegression Perceptron RidgeClassifier RidgeClassifierCV SGDClassifier"
-    ).split()
-]
+_REGRESSORS = (
+    "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars Lasso LassoCV "
+    "LassoLars LinearRegression Ridge RidgeCV SGDRegressor"
+).split()
+_SCORERS = "LogisticRegression Perceptron RidgeClassifier RidgeClassifierCV SGDClassifier".split()
 
 
+@writes("scores", *(getattr(linear_model, name) for name in _SCORERS))
+@writes("scores", svm.LinearSVC, WeightedLDA, AveragedPerceptron)
 def _scores(model: Any, x: Node) -> Node:
     """Write X coef' + intercept."""
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
@@ -39,17 +33,20 @@ def _scores(model: Any, x: Node) -> Node:
     return x @ coef.T + np.broadcast_to(np.atleast_1d(model.intercept_), len(coef))
 
 
+@writes("values", svm.LinearSVR, *(getattr(linear_model, name) for name in _REGRESSORS))
 def _one_value(model: Any, x: Node) -> Node:
     if np.ndim(model.coef_) == 2 and len(model.coef_) > 1:
         raise OnnxExportError(f"{type(model).__name__} has several targets; export one for each.")
     return _scores(model, x)
 
 
+@writes("proba", linear_model.LogisticRegression, WeightedLDA, AveragedPerceptron)
 def _logistic(model: Any, x: Node) -> Node:
     scores = _scores(model, x) * (1.0 / float(getattr(model, "margin_scale_", 1.0)))
     return scores.probabilities(len(model.classes_))
 
 
+@writes("proba", DummyClassifier)
 def _constant_proba(model: Any, x: Node) -> Node:
     if model.strategy not in ("prior", "most_frequent", "constant"):
         raise OnnxExportError(
@@ -59,10 +56,15 @@ def _constant_proba(model: Any, x: Node) -> Node:
     return x.repeat(model.predict_proba(np.zeros((1, 1)))[0])
 
 
+@writes("values", DummyRegressor)
+def _constant_value(model: Any, x: Node) -> Node:
+    return x.repeat(np.ravel(model.constant_)[:1])
+
+
 # --- support vector machines with a radial kernel ---
 
 
-def rbf(x: Node, rows: Any, gamma: float, coef: Any) -> Node:
+def _rbf(x: Node, rows: Any, gamma: float, coef: Any) -> Node:
     """Write sum_i coef_i exp(-gamma |x - x_i|^2)."""
     return (x.square_distances(rows) * -float(gamma)).op("Exp") @ np.asarray(coef)
 
@@ -74,7 +76,7 @@ def _check_radial(model: Any) -> None:
         )
 
 
-def pair_margins(svc: svm.SVC, x: Node) -> Node:
+def _pair_margins(svc: svm.SVC, x: Node) -> Node:
     """Write the margins of an SVC, positive for the second class of each pair."""
     _check_radial(svc)
     dual, sizes = np.asarray(svc.dual_coef_), svc.n_support_
@@ -87,12 +89,13 @@ def pair_margins(svc: svm.SVC, x: Node) -> Node:
         coef[second, column] = dual[a, second]
     sign = 1.0 if len(pairs) == 1 else -1.0
     vectors, gamma = svc.support_vectors_, svc_gamma(svc)
-    return rbf(x, vectors, gamma, sign * coef) + sign * svc.intercept_
+    return _rbf(x, vectors, gamma, sign * coef) + sign * svc.intercept_
 
 
+@writes("scores", svm.SVC)
 def _svc_scores(svc: svm.SVC, x: Node) -> Node:
     """Write one score per class from the votes of all pairs, ties broken by their margins."""
-    n_classes, margins = len(svc.classes_), pair_margins(svc, x)
+    n_classes, margins = len(svc.classes_), _pair_margins(svc, x)
     if n_classes == 2:
         return margins
     if svc.decision_function_shape != "ovr":
@@ -105,16 +108,18 @@ def _svc_scores(svc: svm.SVC, x: Node) -> Node:
     return votes + sums / ((sums.op("Abs") + 1.0) * 3.0)
 
 
+@writes("values", svm.SVR)
 def _svr_value(svr: svm.SVR, x: Node) -> Node:
     _check_radial(svr)
     rows, gamma = svr.support_vectors_, svc_gamma(svr)
-    return rbf(x, rows, gamma, svr.dual_coef_.T) + svr.intercept_
+    return _rbf(x, rows, gamma, svr.dual_coef_.T) + svr.intercept_
 
 
 # --- transformers ---
 
 
-def affine_features(transformer: Any, x: Node) -> Node:
+@writes("features", WhiteningTransformer, PCA, TruncatedSVD)
+def _affine_features(transformer: Any, x: Node) -> Node:
     """Write an affine transformer, found from its values at zero and at the unit vectors."""
     width = transformer.n_features_in_
     origin = np.asarray(transformer.transform(np.zeros((1, width))), dtype=np.float64)
@@ -122,11 +127,13 @@ def affine_features(transformer: Any, x: Node) -> Node:
     return x @ (moved - origin) + origin
 
 
+@writes("features", StandardScaler)
 def _scaled(scaler: StandardScaler, x: Node) -> Node:
     x = x - scaler.mean_ if scaler.mean_ is not None and scaler.with_mean else x
     return x if scaler.scale_ is None else x * (1.0 / scaler.scale_)
 
 
+@writes("features", PolynomialFeatures)
 def _products(transformer: PolynomialFeatures, x: Node) -> Node:
     """Write products of at most two columns; the last column stands for 1."""
     if transformer.powers_.sum(axis=1).max() > 2:
@@ -138,6 +145,7 @@ def _products(transformer: PolynomialFeatures, x: Node) -> Node:
     return wide.columns(left) * wide.columns(right)
 
 
+@writes("features", SimpleImputer)
 def _imputed(imputer: SimpleImputer, x: Node) -> Node:
     if not np.isnan(imputer.missing_values) or len(imputer.statistics_) != imputer.n_features_in_:
         raise OnnxExportError(
@@ -155,6 +163,7 @@ def filled_in(x: Node, values: np.ndarray) -> Node:
     return x.graph.add("Where", x.op("IsNaN"), np.asarray(values, np.float64)[None], x)
 
 
+@writes("features", TargetEncoder)
 def _target_statistics(encoder: TargetEncoder, x: Node) -> Node:
     """Write the statistics of each category, the overall mean for others."""
     means = np.atleast_1d(encoder.target_mean_)
@@ -166,6 +175,7 @@ def _target_statistics(encoder: TargetEncoder, x: Node) -> Node:
     return x.graph.concat(parts)
 
 
+@writes("features", ColumnTransformer)
 def _column_parts(transformer: ColumnTransformer, x: Node) -> Node:
     """Write the parts of an encoder of an array, side by side."""
     parts = []
@@ -177,30 +187,3 @@ def _column_parts(transformer: ColumnTransformer, x: Node) -> Node:
         is_plain = part == "passthrough" or (hasattr(part, "func") and part.func is None)
         parts.append(own if is_plain else own.write("features", part))
     return x.graph.concat(parts)
-
-
-PROBA: dict[type, Writer] = {
-    linear_model.LogisticRegression: _logistic,
-    WeightedLDA: _logistic,
-    AveragedPerceptron: _logistic,
-    DummyClassifier: _constant_proba,
-}
-SCORES: dict[type, Writer] = {
-    svm.SVC: _svc_scores,
-    **dict.fromkeys([*_SCORERS, svm.LinearSVC, WeightedLDA, AveragedPerceptron], _scores),
-}
-VALUES: dict[type, Writer] = {
-    DummyRegressor: lambda model, x: x.repeat(np.ravel(model.constant_)[:1]),
-    svm.SVR: _svr_value,
-    **dict.fromkeys([*_REGRESSORS, svm.LinearSVR], _one_value),
-}
-FEATURES: dict[type, Writer] = {
-    StandardScaler: _scaled,
-    WhiteningTransformer: affine_features,
-    PCA: affine_features,
-    TruncatedSVD: affine_features,
-    PolynomialFeatures: _products,
-    SimpleImputer: _imputed,
-    TargetEncoder: _target_statistics,
-    ColumnTransformer: _column_parts,
-}

@@ -1,6 +1,7 @@
 """Local models: neighbours are searched in the graph, and a ridge model is fitted around each row.
 
-Anchored local models are linear models at fixed anchors, weighted by distance.
+Anchored local models are linear models at fixed anchors, weighted by distance. Neural neighbours
+and kernel ridge regression in the gradient metric follow.
 """
 
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx._graph import Node, Writer
+from vicinal.io._onnx._graph import Node, writes
 from vicinal.io._onnx._trees import tree_node
 from vicinal.local import (
     AnchoredLocalClassifier,
@@ -16,6 +17,12 @@ from vicinal.local import (
     LocalClassifier,
     LocalRegressor,
     NadarayaWatsonRegressor,
+)
+from vicinal.metric import (
+    GradientKernelClassifier,
+    GradientKernelRegressor,
+    NeuralNeighborsClassifier,
+    NeuralNeighborsRegressor,
 )
 
 # Keeps weights positive and equal where all anchors are equally far.
@@ -239,36 +246,102 @@ def _anchor_shares(anchors: Any, z: Node) -> tuple[Node, Node]:
 # --- outputs ---
 
 
-def _proba(write: Writer) -> Writer:
-    def proba(model: Any, x: Node) -> Node:
-        scores = write(model, x)
-        if model.temperature_ is not None:
-            return (scores * (1.0 / model.temperature_)).softmax()
-        if model.loss != "squared_error":
-            return scores.log_sigmoid().softmax()
-        positive = scores.op("Relu")
-        return positive / positive.total(1, keep=True)
-
-    return proba
+@writes("proba", AnchoredLocalClassifier, LocalClassifier)
+def _local_proba(model: Any, x: Node) -> Node:
+    scores = (_blended if isinstance(model, AnchoredLocalClassifier) else _fitted)(model, x)
+    if model.temperature_ is not None:
+        return (scores * (1.0 / model.temperature_)).softmax()
+    if model.loss != "squared_error":
+        return scores.log_sigmoid().softmax()
+    positive = scores.op("Relu")
+    return positive / positive.total(1, keep=True)
 
 
-def _value(write: Writer) -> Writer:
-    def value(model: Any, x: Node) -> Node:
-        if model._model.data.n_outputs > 1:
-            raise OnnxExportError(
-                f"{type(model).__name__} has several targets; export one for each."
-            )
-        return write(model, x)
-
-    return value
+@writes("values", AnchoredLocalRegressor, LocalRegressor, NadarayaWatsonRegressor)
+def _local_value(model: Any, x: Node) -> Node:
+    if model._model.data.n_outputs > 1:
+        raise OnnxExportError(f"{type(model).__name__} has several targets; export one for each.")
+    return (_blended if isinstance(model, AnchoredLocalRegressor) else _fitted)(model, x)
 
 
-PROBA: dict[type, Writer] = {
-    AnchoredLocalClassifier: _proba(_blended),
-    LocalClassifier: _proba(_fitted),
-}
-VALUES: dict[type, Writer] = {
-    AnchoredLocalRegressor: _value(_blended),
-    LocalRegressor: _value(_fitted),
-    NadarayaWatsonRegressor: _value(_fitted),
-}
+# --- neural neighbours ---
+
+
+def _coordinates(net: dict[str, np.ndarray], x: Node) -> Node:
+    """Write the coordinates of rows in one net, from its named arrays."""
+    z = (_periodic(net, x) if "c" in net else x) @ net["A"]
+    h = (_normalized(net, z, "1") @ net["B1"] + net["b1"][0]).op("Relu")
+    return _normalized(net, z + h @ net["B2"], "2")
+
+
+def _periodic(net: dict[str, np.ndarray], x: Node) -> Node:
+    d, _, width = net["W"].shape
+    rows = x.op("Transpose", perm=[1, 0]).reshape(d, -1, 1)
+    phase = rows * (2.0 * np.pi * net["c"])
+    waves = [(phase + 0.5 * np.pi).op("Sin"), phase.op("Sin"), rows]
+    e = (x.graph.concat(waves, axis=2) @ net["W"] + net["b"]).op("Relu")
+    return e.op("Transpose", perm=[1, 0, 2]).reshape(-1, d * width)
+
+
+def _normalized(net: dict[str, np.ndarray], x: Node, layer: str) -> Node:
+    factor = net["scale" + layer][0] * net["inverse" + layer][0]
+    return x * factor + (net["shift" + layer][0] - net["mean" + layer][0] * factor)
+
+
+@writes("proba", NeuralNeighborsClassifier)
+def _votes(model: Any, x: Node) -> Node:
+    """Write the mean vote of the nets over the stored rows."""
+    limit = float(model._score_limit)
+    scores = x.graph.piecewise_linear(x, model.knots_).op("Clip", -limit, limit)
+    parts = []
+    for e, voters in enumerate(model.embedding_):
+        z = _coordinates(model._net_arrays(e), scores)
+        logits = model.voter_log_weights_ - z.square_distances(voters).op("Sqrt")
+        parts.append(logits.softmax() @ model.voter_outputs_)
+    return x.graph.mean_of(parts)
+
+
+# --- kernel ridge in the gradient metric ---
+
+
+def _ridge(model: Any, x: Node) -> Node:
+    """Write the outputs of the blocks, blended across their splits."""
+    z = (x - model.mean_) * (1.0 / model.scale_)
+    return _split_outputs(model, 0 if model.splits_ else -1, z)
+
+
+def _split_outputs(model: Any, node: int, z: Node) -> Node:
+    if node < 0:
+        return _block(model, model.blocks_[-1 - node], z)
+    split = model.splits_[node]
+    side = z @ split["direction"][:, None] - float(split["threshold"])
+    if split["width"] > 0.0:
+        ramp = (side * (0.5 / split["width"]) + 0.5).op("Clip", 0.0, 1.0)
+        right = ramp * ramp * (3.0 - ramp * 2.0)
+    else:
+        right = (side > 0.0).cast("DOUBLE")
+    values = [_split_outputs(model, child, z) for child in split["children"]]
+    return values[0] + right * (values[1] - values[0])
+
+
+def _block(model: Any, block: dict[str, Any], z: Node) -> Node:
+    components = block["components"]
+    mapped = z * components if components.ndim == 1 else z @ components
+    square = mapped.square_distances(block["mapped"])
+    if model.kernel == "laplace":
+        exponent = square.op("Sqrt") * (-1.0 / block["bandwidth"])
+    else:
+        exponent = square * (-0.5 / block["bandwidth"] ** 2)
+    return exponent.op("Exp") @ block["dual_coef"] + block["intercept"]
+
+
+@writes("proba", GradientKernelClassifier)
+def _ridge_proba(model: Any, x: Node) -> Node:
+    return (_ridge(model, x) * (1.0 / model.temperature_)).softmax()
+
+
+@writes("values", GradientKernelRegressor, NeuralNeighborsRegressor)
+def _in_units(model: Any, x: Node) -> Node:
+    """Write predictions in the unit of the target."""
+    outputs = (_ridge if isinstance(model, GradientKernelRegressor) else _votes)(model, x)
+    return outputs @ np.diag(model.target_scale_) + model.target_mean_

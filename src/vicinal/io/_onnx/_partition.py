@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx._graph import Node, Writer
+from vicinal.io._onnx._graph import Node, writes
 from vicinal.partition import (
     SpacePartitioningClassifier,
     SpacePartitioningRegressor,
@@ -73,16 +73,6 @@ def _region_values(regions: list[Any], x: Node, width: int, write: Any) -> Node:
     return scores.softmax(2) if type(regions[0]) is LinearRegionClassifier else scores
 
 
-def _region_proba(region: Any, x: Node, classes: np.ndarray) -> Node:
-    if not hasattr(region, "predict_proba"):
-        raise OnnxExportError(
-            f"the region model {type(region).__name__} has no predict_proba, which the graph "
-            "needs; wrap it in sklearn.calibration.CalibratedClassifierCV, or use another "
-            "region_estimator."
-        )
-    return x.proba(region, classes)
-
-
 def _cascades(model: Any, x: Node, width: int, write: Any) -> Node:
     """Write the mean over restarts of the predictions of the regions, by their weights."""
     x, parts = _prepared(model, x), []
@@ -94,6 +84,7 @@ def _cascades(model: Any, x: Node, width: int, write: Any) -> Node:
     return x.graph.mean_of(parts)
 
 
+@writes("proba", SurrogatePartitionClassifier)
 def _surrogate_proba(model: Any, x: Node) -> Node:
     x = _prepared(model, x)
     gate = x @ model.gate_coef_[:, None] + float(model.gate_intercept_)
@@ -102,14 +93,20 @@ def _surrogate_proba(model: Any, x: Node) -> Node:
     return scores.total(1, keep=True).probabilities(2)
 
 
-PROBA: dict[type, Writer] = {
-    SpacePartitioningClassifier: lambda model, x: _cascades(
-        model, x, len(model.classes_), lambda region, x: _region_proba(region, x, model.classes_)
-    ),
-    SurrogatePartitionClassifier: _surrogate_proba,
-}
-VALUES: dict[type, Writer] = {
-    SpacePartitioningRegressor: lambda model, x: _cascades(
-        model, x, 1, lambda region, x: x.write("values", region)
-    )
-}
+@writes("proba", SpacePartitioningClassifier)
+def _partition_proba(model: Any, x: Node) -> Node:
+    def region_proba(region: Any, x: Node) -> Node:
+        if not hasattr(region, "predict_proba"):
+            raise OnnxExportError(
+                f"the region model {type(region).__name__} has no predict_proba, which the graph "
+                "needs; wrap it in sklearn.calibration.CalibratedClassifierCV, or use another "
+                "region_estimator."
+            )
+        return x.proba(region, model.classes_)
+
+    return _cascades(model, x, len(model.classes_), region_proba)
+
+
+@writes("values", SpacePartitioningRegressor)
+def _partition_value(model: Any, x: Node) -> Node:
+    return _cascades(model, x, 1, lambda region, x: x.write("values", region))

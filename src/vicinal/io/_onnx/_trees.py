@@ -13,7 +13,7 @@ from vicinal.ensemble import (
     PrunedTreeRegressor,
 )
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx._graph import Node, Writer
+from vicinal.io._onnx._graph import Node, writes
 
 TREE_CLASSIFIERS = (tree.DecisionTreeClassifier, tree.ExtraTreeClassifier)
 TREE_REGRESSORS = (tree.DecisionTreeRegressor, tree.ExtraTreeRegressor)
@@ -168,6 +168,7 @@ def _with_category_splits(model: Any, x: Node, sources: np.ndarray, splits: list
     return x.graph.concat([x, total])
 
 
+@writes("values", ObliviousBoostingRegressor)
 def _symmetric_scores(model: Any, x: Node) -> Node:
     """Write the scores of boosted symmetric trees, each expanded to a tree of single nodes."""
     # A code is above 0 where the value is not missing, above b where it exceeds edge b - 1, and
@@ -210,33 +211,38 @@ def _symmetric_scores(model: Any, x: Node) -> Node:
     return leaf_values(x, trees, tables, single=False).total(1) + model.intercept_
 
 
-def _boosted_proba(write: Writer) -> Writer:
-    return lambda model, x: write(model, x).probabilities(len(model.classes_))
+@writes("proba", ObliviousBoostingClassifier, ensemble.HistGradientBoostingClassifier)
+def _boosted_proba(model: Any, x: Node) -> Node:
+    is_symmetric = isinstance(model, ObliviousBoostingClassifier)
+    scores = (_symmetric_scores if is_symmetric else _histogram_scores)(model, x)
+    return scores.probabilities(len(model.classes_))
 
 
+@writes("values", ensemble.HistGradientBoostingRegressor)
 def _histogram_value(model: Any, x: Node) -> Node:
-    if model.loss in ("gamma", "poisson"):
-        return _histogram_scores(model, x).op("Exp")
-    return _histogram_scores(model, x)
+    scores = _histogram_scores(model, x)
+    return scores.op("Exp") if model.loss in ("gamma", "poisson") else scores
 
 
-PROBA: dict[type, Writer] = {
-    ObliviousBoostingClassifier: _boosted_proba(_symmetric_scores),
-    ensemble.HistGradientBoostingClassifier: _boosted_proba(_histogram_scores),
-    **dict.fromkeys(TREE_CLASSIFIERS, lambda model, x: forest_proba([model], x).total(1)),
-    PrunedTreeClassifier: lambda model, x: forest_proba([model.tree_], x).total(1),
-    **dict.fromkeys(
-        (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier),
-        lambda model, x: forest_proba(model.estimators_, x).average(1),
-    ),
-}
-VALUES: dict[type, Writer] = {
-    ObliviousBoostingRegressor: _symmetric_scores,
-    ensemble.HistGradientBoostingRegressor: _histogram_value,
-    **dict.fromkeys(TREE_REGRESSORS, lambda model, x: forest_values([model], x)),
-    PrunedTreeRegressor: lambda model, x: forest_values([model.tree_], x),
-    **dict.fromkeys(
-        (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor),
-        lambda model, x: forest_values(model.estimators_, x).average(1, keep=True),
-    ),
-}
+# --- single trees and forests ---
+
+
+@writes("proba", *TREE_CLASSIFIERS, PrunedTreeClassifier)
+def _tree_proba(model: Any, x: Node) -> Node:
+    tree = model.tree_ if isinstance(model, PrunedTreeClassifier) else model
+    return forest_proba([tree], x).total(1)
+
+
+@writes("values", *TREE_REGRESSORS, PrunedTreeRegressor)
+def _tree_value(model: Any, x: Node) -> Node:
+    return forest_values([model.tree_ if isinstance(model, PrunedTreeRegressor) else model], x)
+
+
+@writes("proba", ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier)
+def _forest_proba(model: Any, x: Node) -> Node:
+    return forest_proba(model.estimators_, x).average(1)
+
+
+@writes("values", ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor)
+def _forest_value(model: Any, x: Node) -> Node:
+    return forest_values(model.estimators_, x).average(1, keep=True)
