@@ -34,7 +34,7 @@ from vicinal.io._foreign import (
     restore_foreign,
     state_of,
 )
-from vicinal.io._types import Vocabulary, full_name, refusal, value_type, value_type_name
+from vicinal.io._types import VALUE_TYPES, Vocabulary, full_name, refusal
 
 _MAX_OBJECTS = 10**6  # nested
 _MAX_COPIES = 32  # of all arrays, in objects built from them
@@ -99,7 +99,7 @@ class Writer:
         return self._known_arrays[id(x)][0]
 
     def _type(self, x: type) -> list:
-        name = value_type_name(x)
+        name = next((name for name, known in VALUE_TYPES.items() if known is x), None)
         if name is None:
             raise refusal([f"the class {full_name(x)} itself"], "the model")
         return ["type", name]
@@ -194,14 +194,14 @@ class Reader:
             return x
         kind, *content = x
         if kind in _UNPACKERS:
-            return _UNPACKERS[kind](self, content)
+            return _UNPACKERS[kind](self, *content)
         raise ModelFileError(f"the document has a value of the unknown type {kind!r}.")
 
-    def _values(self, content: list) -> list:
-        return [self.value(item) for item in content]
+    def _values(self, *items: Any) -> list:
+        return [self.value(item) for item in items]
 
-    def _dict(self, content: list) -> dict:
-        return {self._key(key): self.value(item) for key, item in content}
+    def _dict(self, *items: Any) -> dict:
+        return {self._key(key): self.value(item) for key, item in items}
 
     def _key(self, x: Any) -> Any:
         key = self.value(x)
@@ -212,9 +212,9 @@ class Reader:
                 )
         return key
 
-    def _part(self, content: list) -> Any:
-        part = self._at(self.objects, content)
-        self._count += self._counts[content[0]]
+    def _part(self, index: Any) -> Any:
+        part = self._at(self.objects, index)
+        self._count += self._counts[index]
         return part
 
     def _spend(self, name: str, values: dict[str, Any]) -> None:
@@ -224,41 +224,36 @@ class Reader:
         if self._bytes_left < 0:
             raise ModelFileError("the document builds too many objects from the same arrays.")
 
-    def _at(self, things: list, content: list) -> Any:
-        (index,) = content
+    def _at(self, things: list, index: Any) -> Any:
         if type(index) is not int or not 0 <= index < len(things):
             raise ModelFileError(
                 f"the document refers to part {index!r}, which is not an earlier part."
             )
         return things[index]
 
-    def _cells(self, content: list) -> np.ndarray:
-        shape, *cells = content
+    def _cells(self, shape: Any, *cells: Any) -> np.ndarray:
         made = np.empty(len(cells), dtype=object)
-        made[:] = self._values(cells)
+        made[:] = self._values(*cells)
         return made.reshape(read_shape(shape))
 
-    def _number(self, content: list) -> np.generic:
-        array = self._at(self.arrays, content)
+    def _number(self, index: Any) -> np.generic:
+        array = self._at(self.arrays, index)
         if array.ndim:
             raise ModelFileError("the document uses an array as a number.")
         return array[()]
 
-    def _float(self, content: list) -> float:
-        (text,) = content
+    def _float(self, text: Any) -> float:
         if text not in ("nan", "inf", "-inf"):
             raise ModelFileError(f"the document has the invalid number {text!r}.")
         return float(text)
 
-    def _type(self, content: list) -> type:
-        (name,) = content
-        found = value_type(name)
+    def _type(self, name: Any) -> type:
+        found = VALUE_TYPES.get(name)
         if found is None:
             raise refusal([f"the class {name} itself"], "the file")
         return found
 
-    def _function(self, content: list) -> Any:
-        (name,) = content
+    def _function(self, name: Any) -> Any:
         found = self.vocabulary.find_function(name)
         if found is None:
             raise refusal([name], "the file")
@@ -288,17 +283,17 @@ class Reader:
 
 _UNPACKERS = {
     "list": Reader._values,
-    "tuple": lambda reader, content: tuple(reader._values(content)),
-    "set": lambda reader, content: set(map(reader._key, content)),
+    "tuple": lambda reader, *items: tuple(reader._values(*items)),
+    "set": lambda reader, *items: set(map(reader._key, items)),
     "dict": Reader._dict,
-    "slice": lambda reader, content: slice(*reader._values(content)),
+    "slice": lambda reader, *items: slice(*reader._values(*items)),
     "float": Reader._float,
-    "bytes": lambda reader, content: bytes.fromhex(*content),
-    "complex": lambda reader, content: complex(*reader._values(content)),
-    "array": lambda reader, content: reader._at(reader.arrays, content),
+    "bytes": lambda reader, text: bytes.fromhex(text),
+    "complex": lambda reader, *items: complex(*reader._values(*items)),
+    "array": lambda reader, index: reader._at(reader.arrays, index),
     "number": Reader._number,
     "cells": Reader._cells,
-    "dtype": lambda reader, content: plain_dtype(*content),
+    "dtype": lambda reader, text: plain_dtype(text),
     "type": Reader._type,
     "function": Reader._function,
     "object": Reader._part,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.interpolate import BSpline
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.utils import check_array
@@ -50,10 +51,6 @@ def _require(condition: Any, message: str) -> None:
 # --- numbers and matrices ---
 
 
-def _random_state_parts(random_state) -> dict[str, Any]:
-    return random_state.get_state(legacy=False)
-
-
 def _random_state(state) -> np.random.RandomState:
     _require(
         state["bit_generator"] == "MT19937" and 0 <= state["state"]["pos"] <= 624,
@@ -83,20 +80,15 @@ def _compressed_parts(matrix) -> dict[str, Any]:
     }
 
 
-def _compressed(kind) -> Callable[[dict[str, Any]], Any]:
-    def build(state):
-        # Copied, because matrices that share indices may change them.
-        parts = state["data"], state["indices"], state["indptr"]
-        made = kind(parts, shape=state["shape"], copy=True)
-        made.check_format(full_check=True)
-        return made
-
-    return build
+def _compressed(kind, state) -> Any:
+    # Copied, because matrices that share indices may change them.
+    parts = state["data"], state["indices"], state["indptr"]
+    made = kind(parts, shape=state["shape"], copy=True)
+    made.check_format(full_check=True)
+    return made
 
 
-def _spline(state):
-    from scipy.interpolate import BSpline
-
+def _spline(state) -> BSpline:
     return BSpline(state["t"], state["c"], int(state["k"]), extrapolate=state["extrapolate"])
 
 
@@ -143,14 +135,8 @@ def _tree(state) -> Any:
     nodes = np.zeros(n_nodes, dtype=_private("tree._tree", "NODE_DTYPE"))
     for name, column in columns.items():
         nodes[name] = column
-    tree.__setstate__(
-        {
-            "max_depth": depth,
-            "node_count": n_nodes,
-            "nodes": nodes,
-            "values": np.ascontiguousarray(value),
-        }
-    )
+    shape = {"max_depth": depth, "node_count": n_nodes}
+    tree.__setstate__({**shape, "nodes": nodes, "values": np.ascontiguousarray(value)})
     return tree
 
 
@@ -215,18 +201,12 @@ def _loss_parts(loss) -> dict[str, Any]:
     return settings
 
 
-def _loss(name: str) -> Callable[[dict[str, Any]], Any]:
-    def build(state):
-        return _private("_loss.loss", name)(**state)
-
-    return build
+def _loss(name: str, state) -> Any:
+    return _private("_loss.loss", name)(**state)
 
 
-def _compiled_loss(module: str, name: str) -> Callable[[dict[str, Any]], Any]:
-    def build(state):
-        return _private(module, name)(*state["numbers"])
-
-    return build
+def _compiled_loss(module: str, name: str, state) -> Any:
+    return _private(module, name)(*state["numbers"])
 
 
 def _search_tree_parts(tree) -> dict[str, Any]:
@@ -245,16 +225,9 @@ def _search_tree_parts(tree) -> dict[str, Any]:
     }
 
 
-def _search_tree(kind) -> Callable[[dict[str, Any]], Any]:
-    def build(state):
-        return kind(
-            state["rows"],
-            leaf_size=state["leaf_size"],
-            metric=_TREE_METRICS[state["metric"]],
-            sample_weight=state["weight"],
-        )
-
-    return build
+def _search_tree(kind, state) -> Any:
+    metric = _TREE_METRICS[state["metric"]]
+    return kind(state["rows"], state["leaf_size"], metric, sample_weight=state["weight"])
 
 
 _TREE_METRICS = {
@@ -293,7 +266,9 @@ def _row_check(state) -> Any:
 
 CONVERSIONS: dict[str, Conversion] = {
     "functools.partial": Conversion(_row_check_parts, _row_check),
-    "numpy.random.mtrand.RandomState": Conversion(_random_state_parts, _random_state),
+    "numpy.random.mtrand.RandomState": Conversion(
+        lambda random_state: random_state.get_state(legacy=False), _random_state
+    ),
     "numpy.random._generator.Generator": Conversion(
         lambda rng: rng.bit_generator.state, _generator
     ),
@@ -305,19 +280,28 @@ CONVERSIONS: dict[str, Conversion] = {
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Conversion(
         _predictor_parts, _predictor
     ),
-    "sklearn.neighbors._kd_tree.KDTree": Conversion(_search_tree_parts, _search_tree(KDTree)),
-    "sklearn.neighbors._ball_tree.BallTree": Conversion(_search_tree_parts, _search_tree(BallTree)),
-    **{f"sklearn._loss.loss.{name}": Conversion(_loss_parts, _loss(name)) for name in _LOSSES},
+    **{
+        f"{kind.__module__}.{kind.__name__}": Conversion(
+            _search_tree_parts, partial(_search_tree, kind)
+        )
+        for kind in (KDTree, BallTree)
+    },
+    **{
+        f"sklearn._loss.loss.{name}": Conversion(_loss_parts, partial(_loss, name))
+        for name in _LOSSES
+    },
     **{
         f"sklearn.{module}.{name}": Conversion(
             lambda loss: {"numbers": tuple(map(float, loss.__reduce__()[1]))},
-            _compiled_loss(module, name),
+            partial(_compiled_loss, module, name),
         )
         for module, names in _COMPILED_LOSSES.items()
         for name in names.split()
     },
     **{
-        f"{kind.__module__}.{kind.__name__}": Conversion(_compressed_parts, _compressed(kind))
+        f"{kind.__module__}.{kind.__name__}": Conversion(
+            _compressed_parts, partial(_compressed, kind)
+        )
         for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array)
     },
 }
@@ -392,12 +376,8 @@ def restore_foreign(part: Any, state: dict[str, Any]) -> None:
         vars(part).update(state)
     if (kind := _SEARCH_TREES.get(vars(part).get("_fit_method"))) is not None:
         _check_neighbors(part)
-        part._tree = kind(
-            part._fit_X,
-            part.leaf_size,
-            metric=part.effective_metric_,
-            **part.effective_metric_params_,
-        )
+        metric, options = part.effective_metric_, part.effective_metric_params_
+        part._tree = kind(part._fit_X, part.leaf_size, metric, **options)
 
 
 _SEARCH_TREES = {"kd_tree": KDTree, "ball_tree": BallTree}

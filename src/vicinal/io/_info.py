@@ -1,10 +1,11 @@
 """Description of a model file, read without the packages that the model needs."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import NoneType
 from typing import Any
 
 import vicinal
@@ -87,17 +88,10 @@ def info(path: str | os.PathLike) -> ModelInfo:
     with open(path, "rb") as file, refusing(path):
         document = read_document(file)
         check_format(document)
-        about = document["about"]
         classes, functions = names_in(document)
         return ModelInfo(
-            model=about["model"],
-            parameters=about["parameters"],
-            versions=document["versions"],
-            saved=document["saved"],
-            n_features_in=about["n_features_in"],
-            feature_names_in=about["feature_names_in"],
-            classes=about["classes"],
-            metadata=document["metadata"],
+            **{key: document["about"][key] for key in _ABOUT},
+            **{key: document[key] for key in ("versions", "saved", "metadata")},
             size=os.path.getsize(path),
             types=sorted(classes | functions),
             _names=(classes, functions),
@@ -128,31 +122,34 @@ def check_format(document: dict[str, Any]) -> None:
             f"{vicinal.__version__} reads version {FORMAT_VERSION}; update vicinal, or fit and "
             "save again."
         )
-    for holder, keys in ((document, _DOCUMENT), (document["about"], _ABOUT)):
-        for key, is_right in keys.items():
-            if not is_right(holder[key]):
+    for holder, types in ((document, _DOCUMENT), (document["about"], _ABOUT)):
+        for key, allowed in types.items():
+            value = holder[key]
+            if type(value) not in allowed or (key in _TEXTS and not _are_texts(value)):
                 raise ModelFileError(f"the entry {key!r} of the document has a wrong type.")
 
 
 def _are_texts(value: Any) -> bool:
-    items = value.items() if isinstance(value, dict) else [value]
+    """Return whether a list or a dictionary holds strings only; ``None`` holds nothing."""
+    items = value.items() if isinstance(value, dict) else [value or []]
     return all(isinstance(text, str) for item in items for text in item)
 
 
-# Types of the entries of a document other than its objects.
-_DOCUMENT: dict[str, Callable[[Any], bool]] = {
-    "versions": lambda value: isinstance(value, dict) and _are_texts(value),
-    "saved": lambda value: isinstance(value, str),
-    "metadata": lambda value: isinstance(value, dict),
-    "about": lambda value: isinstance(value, dict),
+# Types of the entries of a document other than its objects, as JSON has them.
+_DOCUMENT: dict[str, tuple] = {
+    "versions": (dict,),
+    "saved": (str,),
+    "metadata": (dict,),
+    "about": (dict,),
 }
-_ABOUT: dict[str, Callable[[Any], bool]] = {
-    "model": lambda value: isinstance(value, str),
-    "parameters": lambda value: isinstance(value, dict) and _are_texts(value),
-    "n_features_in": lambda value: value is None or type(value) is int,
-    "feature_names_in": lambda value: value is None or (type(value) is list and _are_texts(value)),
-    "classes": lambda value: value is None or (type(value) is list and _are_texts(value)),
+_ABOUT: dict[str, tuple] = {
+    "model": (str,),
+    "parameters": (dict,),
+    "n_features_in": (int, NoneType),
+    "feature_names_in": (list, NoneType),
+    "classes": (list, NoneType),
 }
+_TEXTS = ("versions", "parameters", "feature_names_in", "classes")
 
 
 def names_in(document: dict[str, Any]) -> tuple[set[str], set[str]]:

@@ -115,7 +115,7 @@ _FUNCTIONS = {
 }
 
 # Types that are values, as in OneHotEncoder(dtype=numpy.float64).
-_VALUE_TYPES: dict[str, type] = {
+VALUE_TYPES: dict[str, type] = {
     **{kind.__name__: kind for kind in (bool, float, int, object, str)},
     **{
         f"numpy.{kind.__name__}": kind
@@ -199,16 +199,6 @@ def refusal(names: list[str], holder: str) -> ModelFileError:
         "vicinal or scikit-learn instead. If it is harmless for any attributes, pass it as "
         "trusted=[...] to save and load."
     )
-
-
-def value_type(name: str) -> type | None:
-    """Return a type that may be a value: a number type, ``str``, ``object``."""
-    return _VALUE_TYPES.get(name)
-
-
-def value_type_name(kind: type) -> str | None:
-    """Return the name of such a type."""
-    return next((name for name, known in _VALUE_TYPES.items() if known is kind), None)
 
 
 def full_name(thing: Any) -> str:
