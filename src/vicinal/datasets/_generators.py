@@ -112,12 +112,7 @@ def make_banana(
     ((1000, 2), 448)
     """
     rng = check_random_state(random_state)
-    shapes = (
-        (_roof, 0, 0.345),
-        (_blob, 0, 0.207),
-        (_arch, 1, 0.383),
-        (_bar, 1, 0.065),
-    )
+    shapes = ((_roof, 0, 0.345), (_blob, 0, 0.207), (_arch, 1, 0.383), (_bar, 1, 0.065))
     counts = np.diff(np.rint(n_samples * np.cumsum([0.0, *(share for *_, share in shapes)])))
     X = np.concatenate([part(int(n), rng) for (part, _, _), n in zip(shapes, counts, strict=True)])
     y = np.repeat([label for _, label, _ in shapes], counts.astype(int))

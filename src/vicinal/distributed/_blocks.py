@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -20,6 +20,7 @@ from vicinal._base import Blocks, TrainingData
 _FAN_IN = 8
 
 
+@dataclass
 class DaskBlocks(Blocks):
     """Rows, targets and weights of a Dask collection, block by block.
 
@@ -28,13 +29,10 @@ class DaskBlocks(Blocks):
     ``verbose`` every pass shows Dask's progress bar.
     """
 
-    def __init__(
-        self, parts: list, *, n_features: int, feature_names: np.ndarray | None, verbose: int = 0
-    ):
-        self.parts = parts
-        self.n_features = n_features
-        self.feature_names = feature_names
-        self.verbose = verbose
+    parts: list
+    n_features: int
+    feature_names: np.ndarray | None
+    verbose: int = 0
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -52,20 +50,22 @@ class DaskBlocks(Blocks):
             weights = _vector_parts(sample_weight, X, len(rows), "sample_weight")
             as_block = delayed(_as_block, pure=True)
             parts = [as_block(*three) for three in zip(rows, targets, weights, strict=True)]
-        return cls(parts, n_features=columns, feature_names=names, verbose=verbose)
+        return cls(parts, columns, names, verbose)
 
     def located(self, lengths: Sequence[int]) -> "DaskBlocks":
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
         locate = delayed(replace, pure=True)
-        return self._with(
-            [locate(part, start=start) for part, start in zip(self.parts, starts, strict=True)]
-        )
+        pairs = zip(self.parts, starts, strict=True)
+        return replace(self, parts=[locate(part, start=start) for part, start in pairs])
 
     def then(self, function: Callable, *shared: Any, n_features: int | None = None) -> "DaskBlocks":
-        return self._with(self.map(function, *shared), n_features)
+        made = replace(self, parts=self.map(function, *shared))
+        if n_features is None:
+            return made
+        return replace(made, n_features=n_features, feature_names=None)
 
     def held(self) -> "DaskBlocks":
-        return self._with(persist(self.parts))
+        return replace(self, parts=persist(self.parts))
 
     def gather(self, function: Callable, *shared: Any) -> list:
         return list(compute(self.map(function, *shared), verbose=self.verbose))
@@ -81,25 +81,17 @@ class DaskBlocks(Blocks):
     ) -> "DaskBlocks":
         pieces = self.map(split, *shared)
         task = delayed(join, pure=True)
-        return self._with(
-            [
-                task([piece[group] for piece in pieces], *map(_whole, own))
-                for group, own in enumerate(groups)
-            ],
-            n_features=0,
-        )
+        parts = [
+            task([piece[group] for piece in pieces], *map(_whole, own))
+            for group, own in enumerate(groups)
+        ]
+        return DaskBlocks(parts, 0, None, self.verbose)
 
     def map(self, function: Callable, *shared: Any) -> list:
         """Return lazy ``function(block, *shared)`` for every block; shared values are sent once."""
         shared = tuple(map(_whole, shared))
         task = delayed(function, pure=True)
         return [task(part, *shared) for part in self.parts]
-
-    def _with(self, parts: list, n_features: int | None = None) -> "DaskBlocks":
-        """Return new blocks; column names are kept unless ``n_features`` is given."""
-        names = self.feature_names if n_features is None else None
-        width = self.n_features if n_features is None else n_features
-        return DaskBlocks(parts, n_features=width, feature_names=names, verbose=self.verbose)
 
 
 def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
@@ -142,13 +134,8 @@ def _as_block(X, y, sample_weight) -> TrainingData:
 
 
 def _as_matrix(X):
-    if sp.issparse(X):
-        X = X.tocsr()
-        values = X.data
-    else:
-        X = np.ascontiguousarray(X, dtype=np.float64)
-        values = X
-    if not np.all(np.isfinite(values)):
+    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+    if not np.all(np.isfinite(X.data if sp.issparse(X) else X)):
         raise ValueError("X contains NaN or infinity; impute them or drop those rows.")
     return X
 
@@ -175,8 +162,7 @@ def _frame_parts(X, y, sample_weight) -> list:
     """Return the blocks of a frame, with y and weights as further columns: equal partitions."""
     added: dict[str, Any] = {}
     positions: list[int | None] = []
-    vectors = {"y": y, "sample_weight": sample_weight}
-    for name, values in vectors.items():
+    for name, values in {"y": y, "sample_weight": sample_weight}.items():
         positions.append(None if values is None else X.shape[1] + len(added))
         if values is None:
             continue
@@ -199,11 +185,10 @@ def _vector_parts(values, X, n_parts: int, name: str) -> list:
     if values is None:
         return [None] * n_parts
     _refuse_memory(values, name)
-    if getattr(values, "chunks", None) and not np.isnan(X.shape[0]):
-        if not np.isnan(values.shape[0]) and values.shape[0] != X.shape[0]:
+    if getattr(values, "chunks", None) and not np.isnan([values.shape[0], X.shape[0]]).any():
+        if values.shape[0] != X.shape[0]:
             raise ValueError(f"{name} has {values.shape[0]} entries for {X.shape[0]} rows of X.")
-        if not np.isnan(values.shape[0]):
-            values = values.rechunk((X.chunks[0],))
+        values = values.rechunk((X.chunks[0],))
     parts = np.asarray(values.to_delayed()).ravel().tolist()
     if len(parts) != n_parts and not hasattr(values, "chunks"):
         # Dask may merge the partitions of a series that is read alone.
