@@ -16,10 +16,9 @@ from tests.versions import needs_sklearn
 from vicinal._base import Progress
 from vicinal.inspection import compare
 from vicinal.inspection.candidates import candidate_models
-from vicinal.inspection.compare._board import Board
+from vicinal.inspection.compare._compare import Board
 from vicinal.inspection.compare._comparison import ComparisonEntry
-from vicinal.inspection.compare._folds import FoldResult, FoldRunner
-from vicinal.inspection.compare._worker_pool import WorkerPool
+from vicinal.inspection.compare._folds import FoldResult, FoldRunner, WorkerPool
 from vicinal.inspection.results import Comparison
 from vicinal.local import LocalClassifier
 

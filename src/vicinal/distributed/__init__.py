@@ -4,18 +4,15 @@ from importlib import import_module
 
 from vicinal._base import import_optional
 
-# Dask is imported on first use of one of these.
-_MODULES = {"fit": "_fit", "kneighbors": "_neighbors", "predict": "_fit"}
-
 __all__ = ["fit", "kneighbors", "predict"]
 
 
 def __getattr__(name: str):
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module 'vicinal.distributed' has no attribute {name!r}")
-    for package in ("dask", "distributed"):
+    for package in ("dask", "distributed"):  # on first use
         import_optional(package, needed_by="vicinal.distributed", extra="distributed")
-    return getattr(import_module(f"vicinal.distributed.{_MODULES[name]}"), name)
+    return getattr(import_module("vicinal.distributed._fit"), name)
 
 
 def __dir__() -> list[str]:

@@ -136,23 +136,19 @@ def _opened(file: BinaryIO) -> zipfile.ZipFile:
             if begins == _ZIP_FILE
             else "not a model file (no zip archive); vicinal.io.save writes model files."
         )
-    archive = zipfile.ZipFile(file)
-    _check_parts(archive.infolist(), file.seek(0, os.SEEK_END))
-    return archive
-
-
-def _check_parts(entries: list[zipfile.ZipInfo], file_size: int) -> None:
-    names = [entry.filename for entry in entries]
+    archive, file_size = zipfile.ZipFile(file), file.seek(0, os.SEEK_END)
+    names = archive.namelist()
     if sorted(names) != sorted([_DOCUMENT, _ARRAYS]):
         raise ModelFileError(
             f"not a model file: it holds {names[:5]} instead of {_DOCUMENT!r} and {_ARRAYS!r}; "
             "vicinal.io.save writes model files."
         )
-    for entry in entries:
+    for entry in archive.infolist():
         if entry.flag_bits & _ENCRYPTED or entry.compress_type != zipfile.ZIP_STORED:
             raise ModelFileError(f"the part {entry.filename!r} is compressed or encrypted.")
         if not entry.file_size == entry.compress_size <= file_size:
             raise ModelFileError(f"the part {entry.filename!r} is larger than the file.")
+    return archive
 
 
 # --- descriptions of arrays ---
@@ -193,9 +189,9 @@ def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, int]:
     dtype = plain_dtype(text)
     lengths: Any = read_shape(shape)
     size = dtype.itemsize * math.prod(lengths)
-    if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
-        raise ModelFileError(f"the document has the invalid array {entry!r}.")
-    if read_shape([stored])[0] > size:
+    is_empty_type = not dtype.itemsize and math.prod(lengths)
+    is_plain = order in ("C", "F") and not dtype.hasobject and not is_empty_type
+    if not is_plain or read_shape([stored])[0] > size:
         raise ModelFileError(f"the document has the invalid array {entry!r}.")
     return dtype, lengths, order, stored
 

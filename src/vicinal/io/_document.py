@@ -127,7 +127,8 @@ class Writer:
             state = CONVERSIONS[name].to_state(x)
             check_converted(name, state)
         else:
-            name, state = self.vocabulary.name_of(type(x)), _state(x)
+            name = self.vocabulary.name_of(type(x))
+            state = x.__saved_state__() if hasattr(type(x), "__saved_state__") else state_of(x)
             if not self.vocabulary.is_trusted(name):
                 check_state(type(x), state)
             check_foreign(x)
@@ -147,12 +148,6 @@ _PACKERS: dict[type, Callable[[Writer, Any], Any]] = {
     np.ndarray: Writer._ndarray,
     np.memmap: Writer._ndarray,
 }
-
-
-def _state(x: Any) -> dict[str, Any]:
-    if hasattr(type(x), "__saved_state__"):
-        return x.__saved_state__()
-    return state_of(x)
 
 
 class Reader:
@@ -281,7 +276,7 @@ class Reader:
         return made
 
 
-_UNPACKERS = {
+_UNPACKERS: dict[str, Callable[..., Any]] = {
     "list": Reader._values,
     "tuple": lambda reader, *items: tuple(reader._values(*items)),
     "set": lambda reader, *items: set(map(reader._key, items)),

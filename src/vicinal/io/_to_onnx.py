@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import vicinal
 from vicinal._base import import_optional, write_whole
-from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _trees  # noqa: F401
 from vicinal.io._onnx._graph import WRITERS, Graph, Node
@@ -126,6 +125,9 @@ def to_onnx(
     check_is_fitted(model)
     graph = Graph()
     steps, last = _steps_of(model)
+    for part in (*steps, last):
+        if type(part) in _NOT_EXPORTED:
+            raise OnnxExportError(f"{type(part).__name__} {_NOT_EXPORTED[type(part)]}.")
     x = _write_steps(graph, steps, model, X)
     outputs = _outputs(last, x)
     made = graph.finished(outputs, model=type(last).__name__, vicinal_version=vicinal.__version__)
@@ -154,28 +156,22 @@ def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> Node:
     """Declare the inputs and write the transformers."""
     if not steps and _encoder_of(model) is not None:
         return Node(graph, "")  # an ensemble declares the columns itself, for each encoding
-    if steps and isinstance(steps[0], TableEncoder):
-        x = write_table(graph, steps[0])
-        steps = steps[1:]
-    elif steps and isinstance(steps[0], ColumnTransformer) and hasattr(X, "columns"):
-        x = _write_columns(graph, steps[0], X)
-        steps = steps[1:]
+    first = steps[0] if steps else None
+    if isinstance(first, TableEncoder):
+        x, steps = write_table(graph, first), steps[1:]
+    elif isinstance(first, ColumnTransformer) and hasattr(X, "columns"):
+        x, steps = _write_columns(graph, first, X), steps[1:]
     else:
         x = graph.input("X", "DOUBLE", [None, _width(model, X)])
     for step in steps:
-        x = _written("features", step, x)
+        x = x.write("features", step)
     return x
 
 
 def _encoder_of(model: Any) -> TableEncoder | None:
     """Return the encoder that takes a frame by its columns, if there is one."""
     steps, last = _steps_of(model)
-    if steps:
-        first = steps[0]
-    elif isinstance(last, AutoClassifier | AutoRegressor):
-        first = last.encoders_["tree"]
-    else:
-        first = None
+    first = steps[0] if steps else getattr(last, "encoders_", {}).get("tree")
     return first if isinstance(first, TableEncoder) else None
 
 
@@ -206,29 +202,19 @@ def column_kinds(X: Any) -> dict[str, bool]:
     return {str(name): np.asarray(X[name]).dtype.kind in "iufb" for name in X.columns}
 
 
-def _written(kind: str, model: Any, x: Node) -> Node:
-    if type(model) in _NOT_EXPORTED:
-        raise OnnxExportError(_refusal(model))
-    return x.write(kind, model)
-
-
-def _refusal(model: Any, otherwise: str = "cannot be exported to ONNX") -> str:
-    return f"{type(model).__name__} {_NOT_EXPORTED.get(type(model), otherwise)}."
-
-
 def _outputs(model: Any, x: Node) -> dict[str, tuple[Node, str, list]]:
     """Write the outputs of a model; the check compares the last one."""
     if is_regressor(model):
-        return {"prediction": (_written("values", model, x).reshape(-1), "DOUBLE", [None])}
+        return {"prediction": (x.write("values", model).reshape(-1), "DOUBLE", [None])}
     if not is_classifier(model):
-        if type(model) in _NOT_EXPORTED or not hasattr(model, "transform"):
+        if not hasattr(model, "transform"):
             raise OnnxExportError(
-                _refusal(model, "is neither a classifier, a regressor nor a transformer")
+                f"{type(model).__name__} is neither a classifier, a regressor nor a transformer."
             )
         return {"features": (x.write("features", model), "DOUBLE", [None, None])}
     n_classes = len(model.classes_)
     if hasattr(model, "predict_proba"):
-        proba = _written("proba", model, x)
+        proba = x.write("proba", model)
         best = proba.op("ArgMax", axis=1, keepdims=0)
         return {**_label(model, best), "probabilities": (proba, "DOUBLE", [None, n_classes])}
     if type(model) in WRITERS["scores"]:

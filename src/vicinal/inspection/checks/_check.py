@@ -285,16 +285,14 @@ def _with_deciding_values(
 
 def _add_flags(columns: list[Column], findings: dict[str, Findings]) -> None:
     """Note at each column of the profile what was found about it."""
+    texts = {"columns": "", "leaks": "leaks the target", "categories": "unusual categories"}
     flags: dict[str, list[str]] = {}
-    for key, text in (("columns", "issue"), ("leaks", "leaks the target"), ("categories", "")):
-        part = findings.get(key, Findings("", {}))
-        for k, name in enumerate(part["column"] if len(part) else []):
-            own = flags.setdefault(str(name), [])
-            flag = str(part[text][k]) if text == "issue" else text or "unusual categories"
-            own += [] if flag in own else [flag]
+    for key, text in texts.items():
+        for line in map(dict, findings[key].lines() if key in findings else []):
+            flags.setdefault(str(line["column"]), []).append(text or str(line["issue"]))
     for column in columns:
         if not column.shown["is_target"]:
-            column.shown["flags"] = flags.get(column.shown["name"], [])
+            column.shown["flags"] = list(dict.fromkeys(flags.get(column.shown["name"], [])))
 
 
 def rare_classes(labels: np.ndarray) -> Findings:
@@ -306,15 +304,15 @@ def rare_classes(labels: np.ndarray) -> Findings:
     alike = [_alike(label, classes[~rare]) for label in classes[order]]
     if any(alike):
         table["mistyped?"] = np.array(alike, dtype=object)
+    who = f"{len(order)} of {len(classes)} classes have"
     if len(classes) == 1:
         summary = f"Every row has the label {classes[0]!s}; a classifier needs two."
         table = {"label": classes, "count": counts, "share": np.ones(1)}
     elif len(order):
-        many = f"{len(order)} of {len(classes)} classes have"
-        one = f"The class {classes[order[0]]!s} has"
+        who = f"The class {classes[order[0]]!s} has" if len(order) == 1 else who
         summary = (
-            f"{one if len(order) == 1 else many} few rows; accuracy hardly depends on them "
-            "(use balanced accuracy and class_weight='balanced'):"
+            f"{who} few rows; accuracy hardly depends on them (use balanced accuracy and "
+            "class_weight='balanced'):"
         )
     else:
         summary = f"None of the {len(classes)} classes is rare."

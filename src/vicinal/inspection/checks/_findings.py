@@ -1,6 +1,6 @@
 """Results of the checks of a table: a sentence and a table each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -70,14 +70,17 @@ class Findings:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.table)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in _cells(self.table, _SHOWN)
-        )
         more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        table = html_table(list(self.table), _cells(self.table, _SHOWN)) + more
         return f"<p>{escape(self.summary)}</p>" + (table if len(self) else "")
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts as HTML, escaped."""
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in cells)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def table_of(rows: list[tuple], kinds: dict[str, Any]) -> dict[str, np.ndarray]:

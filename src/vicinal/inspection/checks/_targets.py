@@ -305,7 +305,8 @@ def _bins(numbers: np.ndarray, size: int) -> np.ndarray:
 
 def _skill(model: Any, Z: np.ndarray, target: Target, seed: int) -> float:
     """Return the share of the loss that a model explains on held-out rows."""
-    y, splitter, method = target.Y[:, 0], KFold, "predict"
+    y: np.ndarray = target.Y[:, 0]
+    splitter, method = KFold, "predict"
     if target.has_classes:
         y, method = target.codes, "predict_proba"
         splitter = StratifiedKFold if np.bincount(y).min() >= _N_FOLDS else KFold

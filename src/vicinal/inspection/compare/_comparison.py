@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base._held_out import OutOfFold
+from vicinal.inspection.checks import html_table
 
 
 @dataclass(frozen=True)
@@ -180,18 +181,12 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         names = ("", "model", self.metric_label, "± se", "fit s", "predict s", "")
-        head = "".join(f"<th>{escape(name)}</th>" for name in names)
         lines = [
             [f"{rank or '–'}", entry.name, *self._cells(entry)]
             for rank, entry in zip(self.ranks, self.entries, strict=True)
         ]
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in lines
-        )
         parts = [f"<p>{escape(text)}</p>" for text in (self._headline(), self.warning) if text]
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return "".join([*parts, table])
+        return "".join([*parts, html_table(names, lines)])
 
     def __str__(self) -> str:
         width = max(len(entry.name) for entry in self.entries)

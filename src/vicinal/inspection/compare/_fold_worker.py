@@ -1,4 +1,4 @@
-"""The process behind :mod:`vicinal.inspection.compare._worker_pool`, which runs folds on request.
+"""The process behind :mod:`vicinal.inspection.compare._folds`, which runs folds on request.
 
 Messages are pickles on standard input and output. The parent's death closes standard input, and
 then the process ends at once, whatever it is computing.

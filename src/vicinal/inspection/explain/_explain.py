@@ -256,11 +256,10 @@ def _limits(model: Any, X: Any, coverage: float) -> dict[str, Any]:
             limits = np.asarray(as_numpy(model.predict_interval(X, coverage=coverage)))[0]
     except (ValueError, TypeError):  # its training rows are not stored
         return {}
-    if limits.ndim > 1:  # several targets
+    has_several_targets = limits.ndim > 1
+    if has_several_targets or not np.isfinite(limits).all():
         return {}
-    low, high = limits
-    is_finite = np.isfinite(low) and np.isfinite(high)
-    return {"interval": (float(low), float(high))} if is_finite else {}
+    return {"interval": tuple(map(float, limits))}
 
 
 def _with_target_counts(section: ExplanationSection, name: str | None) -> ExplanationSection:
@@ -272,10 +271,9 @@ def _with_target_counts(section: ExplanationSection, name: str | None) -> Explan
     n, name = len(targets), name or "target"
     values: dict[str, Any] = {"nearest": n}
     if all(isinstance(value, float | np.floating) for value in targets):
-        low, mean, high = min(targets), float(np.mean(targets)), max(targets)
+        low, mean, high = map(show, (min(targets), float(np.mean(targets)), max(targets)))
         values |= {"targets": [float(value) for value in targets]}
-        text = f"The {n} most similar training rows have {name} {show(low)} to {show(high)}, "
-        text += f"mean {show(mean)}."
+        text = f"The {n} most similar training rows have {name} {low} to {high}, mean {mean}."
     else:
         labels, counts = zip(*Counter(targets).most_common(), strict=True)
         values |= {"target_counts": dict(zip(labels, counts, strict=True))}
@@ -310,13 +308,11 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
     """Return the neighbours of a nearest-neighbour model of scikit-learn."""
     distance, rows = (part[0] for part in model.kneighbors(X))
     target = neighbor_targets(model)[rows]
-    table = [
-        (int(row), value, float(away))
-        for row, value, away in zip(rows, target.tolist(), distance, strict=True)
-    ]
+    table = list(zip(rows.tolist(), target.tolist(), distance.tolist(), strict=True))
+    nearest, farthest = show(float(distance.min())), show(float(distance.max()))
     summary = (
-        f"The prediction averages {len(rows)} training rows, at distances from "
-        f"{show(float(distance.min()))} to {show(float(distance.max()))}."
+        f"The prediction averages {len(rows)} training rows, at distances from {nearest} to "
+        f"{farthest}."
     )
     head = ("training row", "target", "distance")
     values = {"n_neighbors": len(rows)}

@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import import_optional
-from vicinal._base._explanation import (
-    ExplanationSection,
-    is_number,
-    plain,
-    show,
-    show_change,
-)
+from vicinal._base._explanation import ExplanationSection, is_number, plain, show, show_change
 from vicinal.inspection.colors import DOWN, NEUTRAL, UP, class_color
 
 _TEXT_ROWS = 10
@@ -159,25 +153,9 @@ class Explanation:
         str
             Lines of text.
         """
-        return "\n\n".join([self.headline(), *self.section_texts(max_rows).values()])
-
-    def section_texts(self, max_rows: int = _TEXT_ROWS) -> dict[str, str]:
-        """Return the text of each section by its key.
-
-        Parameters
-        ----------
-        max_rows : int, default=10
-            Longest part of a table that is shown.
-
-        Returns
-        -------
-        dict of str to str
-        """
         folded = min(max_rows, _FOLDED_ROWS)
-        return {
-            part.key: part.text(folded if part.key in FOLDED else max_rows)
-            for part in self.sections
-        }
+        parts = [part.text(folded if part.key in FOLDED else max_rows) for part in self.sections]
+        return "\n\n".join([self.headline(), *parts])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation in types that JSON knows.
@@ -255,7 +233,15 @@ class Explanation:
         explanation : Explanation
             The same object, with ``ax_``, ``figure_`` and ``bars_``.
         """
-        chosen = self._with_bars(section)
+        usable = [part for part in self.sections if part.bars is not None and part.rows]
+        if section is not None and self[section] not in usable:
+            raise ValueError(
+                f"the section {section!r} has no bars; choose from {[part.key for part in usable]}."
+            )
+        if not usable:
+            raise ValueError(f"the explanation of {self.model} has no section with bars.")
+        wanted = ("columns", "coefficients") if section is None else (section,)
+        chosen = min(usable, key=lambda part: [part.key != key for key in wanted])
         colors = self._bar_colors(chosen)
         if chosen.key == "columns":
             steps, baseline = self.waterfall(max_rows), chosen.values["baseline"]
@@ -308,19 +294,6 @@ class Explanation:
             return contribution_colors(None, 0)
         classes = list(self.probabilities)
         return contribution_colors(classes.index(self.prediction), len(classes))
-
-    def _with_bars(self, key: str | None) -> ExplanationSection:
-        usable = [part for part in self.sections if part.bars is not None and part.rows]
-        if key is not None:
-            chosen = self[key]
-            if chosen not in usable:
-                raise ValueError(
-                    f"the section {key!r} has no bars; choose from {[part.key for part in usable]}."
-                )
-            return chosen
-        if not usable:
-            raise ValueError(f"the explanation of {self.model} has no section with bars.")
-        return min(usable, key=lambda part: (part.key != "columns", part.key != "coefficients"))
 
 
 # --- tables ---
@@ -414,10 +387,7 @@ def plot_waterfall(
         ax.plot([end] * 2, [k - 0.35, k + 1.35], color="0.6", linewidth=0.6)
     span = (max(ends) - min(ends)) or 1.0
     ax.set_xlim(min(ends) - 0.06 * span, max(ends) + 0.06 * span)
-    for value, position, name in (
-        (baseline, -1, "baseline"),
-        (ends[-1], len(steps), "prediction"),
-    ):
+    for value, position, name in ((baseline, -1, "baseline"), (ends[-1], len(steps), "prediction")):
         is_left = value < min(ends) + span / 2
         ax.plot([value], [position], "|", color="0.2", markersize=11, markeredgewidth=2)
         ax.annotate(
@@ -435,7 +405,7 @@ def plot_waterfall(
     return bars, ax
 
 
-def plot_bars(ax: Any, names: list[str], lengths: Sequence[float], colors: Any, xlabel: str) -> Any:
+def plot_bars(ax: Any, names: list[str], lengths: Sequence[float], colors: Any, xlabel: Any) -> Any:
     """Plot a bar for each name, the first one on top; return bars and axes."""
     ax = new_axes(ax, len(names))
     bars = ax.barh(np.arange(len(names)), lengths, color=colors)

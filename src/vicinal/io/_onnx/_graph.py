@@ -20,6 +20,19 @@ _IR_VERSION = 9
 _TO_THE_END = 2**62
 
 
+def _operator(kind: str, *, is_second: bool = False) -> Callable[["Node", Any], "Node"]:
+    """Return the method of a node for an operator; the other side may be numbers."""
+
+    def method(self: "Node", other: Any) -> "Node":
+        if not isinstance(other, Node):
+            # A number right after or before a MatMul is better a part of the matrix: onnxruntime
+            # merges the two and keeps the number in single precision. It drops factors near 1.
+            other = np.asarray(other, dtype=np.float64)
+        return self.graph.add(kind, *((other, self) if is_second else (self, other)))
+
+    return method
+
+
 @dataclass(frozen=True, eq=False)
 class Node:
     """The output of a node; operators and methods add further nodes, as for a NumPy array."""
@@ -33,46 +46,15 @@ class Node:
         """Return a node of some kind whose first input is this one."""
         return self.graph.add(kind, self, *others, **attributes)
 
-    def _with(self, kind: str, other: Any, is_second: bool = False) -> "Node":
-        if not isinstance(other, Node):
-            # A number right after or before a MatMul is better a part of the matrix: onnxruntime
-            # merges the two and keeps the number in single precision. It drops factors near 1.
-            other = np.asarray(other, dtype=np.float64)
-        return self.graph.add(kind, *((other, self) if is_second else (self, other)))
-
-    def __add__(self, other: Any) -> "Node":
-        return self._with("Add", other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> "Node":
-        return self._with("Sub", other)
-
-    def __rsub__(self, other: Any) -> "Node":
-        return self._with("Sub", other, is_second=True)
-
-    def __mul__(self, other: Any) -> "Node":
-        return self._with("Mul", other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> "Node":
-        return self._with("Div", other)
-
-    def __matmul__(self, other: Any) -> "Node":
-        return self._with("MatMul", other)
-
-    def __rmatmul__(self, other: Any) -> "Node":
-        return self._with("MatMul", other, is_second=True)
+    __add__ = __radd__ = _operator("Add")
+    __sub__, __rsub__ = _operator("Sub"), _operator("Sub", is_second=True)
+    __mul__ = __rmul__ = _operator("Mul")
+    __truediv__ = _operator("Div")
+    __matmul__, __rmatmul__ = _operator("MatMul"), _operator("MatMul", is_second=True)
+    __gt__, __le__ = _operator("Greater"), _operator("LessOrEqual")
 
     def __neg__(self) -> "Node":
         return self.op("Neg")
-
-    def __gt__(self, other: Any) -> "Node":
-        return self._with("Greater", other)
-
-    def __le__(self, other: Any) -> "Node":
-        return self._with("LessOrEqual", other)
 
     def cast(self, kind: str) -> "Node":
         """Change the type of numbers: ``"DOUBLE"``, ``"FLOAT"``, ``"INT64"``."""
@@ -216,15 +198,11 @@ class Graph:
         self, op: str, inputs: Sequence[Any], outputs: Sequence[str], **attributes: Any
     ) -> None:
         """Attach a node; inputs that are no nodes become constants, ``None`` is left out."""
-        names = [self._named(value) for value in inputs]
+        nodes = [v if v is None or isinstance(v, Node) else self.constant(v) for v in inputs]
+        names = ["" if node is None else node.name for node in nodes]
         self.nodes.append(
             self.helper.make_node(op, names, list(outputs), name=outputs[0], **attributes)
         )
-
-    def _named(self, value: Any) -> str:
-        if value is None:
-            return ""
-        return value.name if isinstance(value, Node) else self.constant(value).name
 
     def add(self, op: str, *inputs: Any, **attributes: Any) -> Node:
         """Add a node of one output."""
@@ -317,8 +295,9 @@ class Graph:
     def borrow(self, kind: str, model: Any, inputs: list[Node], types: Any = None) -> Node:
         """Copy the graph of a scikit-learn model that skl2onnx writes."""
         if type(model).__module__.startswith("vicinal."):
+            what = {"proba": "probabilities", "values": "predictions"}.get(kind, kind)
             raise OnnxExportError(
-                f"the {_KINDS[kind]} of {type(model).__name__} cannot be exported to ONNX."
+                f"the {what} of {type(model).__name__} cannot be exported to ONNX."
             )
         skl2onnx = import_optional("skl2onnx", needed_by="vicinal.io.to_onnx", extra="onnx")
         if types is None:
@@ -326,9 +305,8 @@ class Graph:
             types = [("X", double([None, model.n_features_in_]))]
         options: dict = {}
         if kind in ("proba", "scores"):
-            options = {id(model): {"zipmap": False}}
-        if kind == "scores":
-            options[id(model)]["raw_scores"] = True
+            raw = {"raw_scores": True} if kind == "scores" else {}
+            options = {id(model): {"zipmap": False, **raw}}
         try:
             with warnings.catch_warnings():
                 # skl2onnx may use deprecated functions of scikit-learn; its graph is checked.
@@ -385,11 +363,3 @@ class Graph:
                 f"the parts of the graph do not fit together: {reason}"
             ) from error
         return model
-
-
-_KINDS = {
-    "proba": "probabilities",
-    "scores": "scores",
-    "values": "predictions",
-    "features": "features",
-}
