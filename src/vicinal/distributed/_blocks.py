@@ -20,7 +20,7 @@ from vicinal._base import Blocks, TrainingData
 _FAN_IN = 8
 
 
-@dataclass
+@dataclass(eq=False)
 class DaskBlocks(Blocks):
     """Rows, targets and weights of a Dask collection, block by block.
 
@@ -110,7 +110,9 @@ def _whole(value: Any) -> Any:
 
 def _as_block(X, y, sample_weight) -> TrainingData:
     """Convert one block to arrays and validate it."""
-    X = _as_matrix(X)
+    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+    if not np.all(np.isfinite(X.data if sp.issparse(X) else X)):
+        raise ValueError("X contains NaN or infinity; impute them or drop those rows.")
     n = X.shape[0]
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     y = None if y is None else np.asarray(y)
@@ -131,13 +133,6 @@ def _as_block(X, y, sample_weight) -> TrainingData:
         X, weights = X[kept], weights[kept]
         y = None if y is None else y[kept]
     return TrainingData(X, y, sample_weight=weights)
-
-
-def _as_matrix(X):
-    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-    if not np.all(np.isfinite(X.data if sp.issparse(X) else X)):
-        raise ValueError("X contains NaN or infinity; impute them or drop those rows.")
-    return X
 
 
 def _columns(X) -> tuple[int, np.ndarray | None]:

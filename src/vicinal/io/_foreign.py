@@ -260,12 +260,10 @@ def _row_check_parts(function) -> dict[str, Any]:
     return {}
 
 
-def _row_check(state) -> Any:
-    return partial(check_array, **_ROW_CHECK)
-
-
 CONVERSIONS: dict[str, Conversion] = {
-    "functools.partial": Conversion(_row_check_parts, _row_check),
+    "functools.partial": Conversion(
+        _row_check_parts, lambda state: partial(check_array, **_ROW_CHECK)
+    ),
     "numpy.random.mtrand.RandomState": Conversion(
         lambda random_state: random_state.get_state(legacy=False), _random_state
     ),

@@ -37,10 +37,9 @@ class EncodedTable:
         self.Z = np.asarray(self.encoder.fit_transform(X), dtype=float)
         self.kinds = list(self.encoder.kinds_.values())
         self.names = [str(name) for name in self.encoder.get_feature_names_out()]
-        sources = [str(source) for source in self.encoder.sources_]
-        texts = {name for name, kind in self.encoder.kinds_.items() if kind == "text"}
-        self.is_nameable = np.array([source not in texts for source in sources], dtype=bool)
-        self.sources = sources
+        self.sources = [str(source) for source in self.encoder.sources_]
+        texts = [name for name, kind in self.encoder.kinds_.items() if kind == "text"]
+        self.is_nameable = ~np.isin(self.sources, texts)
 
     def numbers(self, name: str) -> np.ndarray:
         """Return a numerical column as the encoder parsed it."""

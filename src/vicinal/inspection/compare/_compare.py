@@ -126,8 +126,8 @@ def compare(
 
     started = _clock.now()
     if models is None:
-        task = "classification" if is_classification(np.asarray(y)) else "regression"
-        models = candidate_models(task, random_state=random_state)
+        kind = "classification" if is_classification(np.asarray(y)) else "regression"
+        models = candidate_models(kind, random_state=random_state)
         encoder = TableEncoder() if encoder is None else encoder
     if not models:
         raise ValueError("models is empty; name at least one model to compare.")
@@ -156,7 +156,9 @@ def compare(
     with Progress(len(models) * len(folds), "comparing", verbose=verbose) as progress:
         board = Board(runner, metric, stored, progress, callback, positive)
         if time_budget is None and n_jobs is None:
-            _run_here(board)
+            while board.todo:
+                task = board.todo.pop(0)
+                board.finish(task, runner.run(*task))
         elif board.todo:
             n_workers = min(effective_n_jobs(n_jobs or 1), len(board.todo))
             end = math.inf if time_budget is None else started + time_budget
@@ -182,12 +184,6 @@ def _in_time(model: Any, time_column: Any) -> Any:
     if isinstance(model, AutoClassifier | AutoRegressor) and isinstance(model.cv, int):
         return clone(model).set_params(cv="time", time_column=time_column)
     return model
-
-
-def _run_here(board: "Board") -> None:
-    while board.todo:
-        task = board.todo.pop(0)
-        board.finish(task, board.runner.run(*task))
 
 
 def _run_in_workers(board: "Board", n_workers: int, end: float) -> None:
@@ -229,7 +225,8 @@ class Board:
         self.scores: dict[str, dict[int, float]] = {name: {} for name in runner.models}
         self.errors: dict[str, str] = {}
         self.stopped: dict[str, float] = {}  # and the seconds that were not enough
-        self.classes = _all_classes(runner)
+        has_classes = all(is_classifier(model) for model in runner.models.values())
+        self.classes = np.unique(np.asarray(runner.y)) if has_classes else None
         self.n_folds = len(runner.folds)
         self.todo = [(name, k) for k in range(self.n_folds) for name in runner.models]
         for name, fold in list(self.todo) if cache else []:
@@ -338,12 +335,6 @@ class Board:
             aligned = [_aligned(result.proba, result.classes, self.classes) for result in results]
             proba = np.concatenate(aligned)[order]
         return OutOfFold(rows[order], prediction, proba, self.classes)
-
-
-def _all_classes(runner) -> np.ndarray | None:
-    if not all(is_classifier(model) for model in runner.models.values()):
-        return None
-    return np.unique(np.asarray(runner.y))
 
 
 def _aligned(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:

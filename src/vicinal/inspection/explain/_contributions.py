@@ -107,7 +107,8 @@ def column_contributions(
     differs = rows.differs()
     counts = differs.sum(axis=1)
     here, base = outputs(table)[0], outputs(others)
-    used = _quantile_rows(base, _affordable(counts, limit))
+    affordable = max(_LEAST_ROWS, int(limit / max(1.0, 2.0 * float(counts.mean()))))
+    used = _quantile_rows(base, min(len(counts), affordable))
     base = base[used]
     rng = np.random.RandomState(0)
     orders = []
@@ -127,12 +128,6 @@ def column_contributions(
     # Columns that the model does not use change nothing but the rounding.
     total[np.abs(total) <= 1e-12 * np.maximum(1.0, np.abs(here))] = 0.0
     return here, base.mean(axis=0), total, len(used)
-
-
-def _affordable(counts: np.ndarray, limit: int) -> int:
-    """Return how many other rows fit into the limit of predictions."""
-    cost = max(1.0, 2.0 * float(counts.mean()))
-    return min(len(counts), max(_LEAST_ROWS, int(limit / cost)))
 
 
 def _quantile_rows(base: np.ndarray, n_rows: int) -> np.ndarray:

@@ -97,11 +97,18 @@ class Constraints:
         """Whether anything differs from the defaults."""
         return self != Constraints()
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The wanted range of a regression, infinite at an open end; ``None`` for classes."""
+        if not isinstance(self.target, tuple | list):
+            return None
+        low, high = self.target
+        return -np.inf if low is None else low, np.inf if high is None else high
+
     def reached(self, predictions: np.ndarray, prediction: Any) -> np.ndarray:
         """Return which predictions are wanted."""
-        if isinstance(self.target, tuple | list):
-            low, high = self.target
-            low, high = -np.inf if low is None else low, np.inf if high is None else high
+        if self.interval is not None:
+            low, high = self.interval
             return (predictions >= low) & (predictions <= high)
         return predictions != prediction if self.target is None else predictions == self.target
 
@@ -109,12 +116,12 @@ class Constraints:
         """Return the wanted prediction as text."""
         if self.target is None:
             return f"another class than {show(prediction)}"
-        if not isinstance(self.target, tuple | list):
+        if self.interval is None:
             return show(self.target)
-        low, high = self.target
-        if high is None:
-            return f"at least {show(low)}"
-        return f"at most {show(high)}" if low is None else f"{show(low)} to {show(high)}"
+        low, high = map(show, self.target)
+        if None not in self.target:
+            return f"{low} to {high}"
+        return f"at least {low}" if self.target[1] is None else f"at most {high}"
 
 
 class Found(NamedTuple):
@@ -231,8 +238,7 @@ class _Search:
     def _feasible(self, points: np.ndarray) -> np.ndarray:
         """Return points with every constraint applied; unchanged cells stay as they are."""
         numbers = np.clip(points, self.low, self.high)
-        whole = self.codes.is_whole
-        numbers = np.where(whole, np.round(numbers), numbers)
+        numbers = np.where(self.codes.is_whole, np.round(numbers), numbers)
         points = np.where(points == self.row, self.row, numbers)
         for j, allowed in self.allowed.items():
             if j not in self.codes.first and len(allowed):  # numbers move to the nearest one
@@ -300,12 +306,10 @@ class _Search:
 
     def _progress(self, points: np.ndarray) -> np.ndarray | None:
         """Return how near predictions are to the wanted one; ``None`` without probabilities."""
-        if isinstance(self.given.target, tuple | list):
+        if self.given.interval is not None:
             values = np.asarray(self.model.predict(points), dtype=float)
-            low, high = self.given.target
-            below = 0.0 if low is None else np.maximum(0.0, low - values)
-            above = 0.0 if high is None else np.maximum(0.0, values - high)
-            return np.negative(np.zeros(len(values)) + below + above)
+            low, high = self.given.interval
+            return -np.maximum(0.0, low - values) - np.maximum(0.0, values - high)
         if not hasattr(self.model, "predict_proba"):
             return None
         proba = np.clip(np.asarray(self.model.predict_proba(points)), 1e-9, 1.0 - 1e-9)

@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -209,8 +210,6 @@ def _explanation(
         sections = last.explain_row(seen, columns)
     else:
         sections = _sklearn_sections(last, seen, columns)
-    unseen = unseen_values(model, table)
-    novelty = _own_novelty_section(last, seen, unseen) if hasattr(last, "typicality") else None
     searches = background is not None or X_train is not None or given.is_given
     background = _background_of(model, table, background, X_train)
     if background is None and given.target is not None:
@@ -218,15 +217,14 @@ def _explanation(
             f"target={given.target!r} needs a counterfactual, which is searched among other rows; "
             "pass them as background or X_train."
         )
-    if background is not None:
+    has_one_output = np.ndim(prediction) == 0 and (is_classifier(model) or is_regressor(model))
+    if background is not None and has_one_output:
         row = model, table, names, prediction, background
-        if np.ndim(prediction) == 0 and (is_classifier(model) or is_regressor(model)):
-            sections.append(column_section(*row))
-            if searches and (is_classifier(model) or given.target is not None):
-                found = counterfactual_section(*row, given)
-                sections += [] if found is None else [found]
-        novelty = _novelty_of_background(table, background) if novelty is None else novelty
-    sections += [] if novelty is None else [novelty]
+        sections.append(column_section(*row))
+        if searches and (is_classifier(model) or given.target is not None):
+            found = counterfactual_section(*row, given)
+            sections += [] if found is None else [found]
+    sections += _novelty_sections(last, seen, table, unseen_values(model, table), background)
     if X_train is not None or not steps:
         sections = [_with_row_values(section, X_train, names, sections) for section in sections]
     _, rule = split_threshold(model)
@@ -319,34 +317,37 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
     return ExplanationSection("neighbors", "Neighbours", summary, head, table, None, values)
 
 
-def _novelty_of_background(table: Any, background: Any) -> ExplanationSection:
-    """Return the novelty of the row: its distance from other rows compared with theirs."""
-    row, rows, unseen = table, background, []
-    if not sparse.issparse(table) and (is_frame(table) or table.dtype.kind not in "iuf"):
-        encoder = TableEncoder().fit(background)
-        row, rows = encoder.transform(table), encoder.transform(background)
-        unseen = encoder.unseen_values(table)
-    share = float(as_novel(Typicality(StandardizedRows(rows))(row), unseen)[0])
-    return _novelty_section(share, f"{share:.0%} of {num_samples(background)} other rows")
+def _novelty_sections(
+    model: Any, seen: Any, table: Any, unseen: Any, background: Any
+) -> list[ExplanationSection]:
+    """Return the novelty of the row: its distance from other rows compared with theirs.
 
-
-def _own_novelty_section(model: Any, X: Any, unseen: Any) -> ExplanationSection | None:
-    """Return the novelty of the row, from a model that computes it from its training rows."""
-    try:
-        share = float(as_novel(np.asarray(as_numpy(model.typicality(X))), unseen)[0])
-    except ValueError:  # it stores no training rows
-        return None
-    return _novelty_section(share, f"{share:.0%} of the training rows")
-
-
-def _novelty_section(share: float, who: str) -> ExplanationSection:
-    summary = f"{who} are at least as far from their nearest rows as this row is: "
-    summary += (
-        "the row is novel, and its prediction is less reliable."
-        if share < _UNUSUAL
-        else "the row is typical."
+    It is computed by the model, from its training rows, or else from the background.
+    """
+    share, who = None, "the training rows"
+    if hasattr(model, "typicality"):
+        with suppress(ValueError):  # it stores no training rows
+            share = as_novel(np.asarray(as_numpy(model.typicality(seen))), unseen)
+    if share is None and background is None:
+        return []
+    if share is None:
+        row, rows, unseen = table, background, []
+        if not sparse.issparse(table) and (is_frame(table) or table.dtype.kind not in "iuf"):
+            encoder = TableEncoder().fit(background)
+            row, rows = encoder.transform(table), encoder.transform(background)
+            unseen = encoder.unseen_values(table)
+        share = as_novel(Typicality(StandardizedRows(rows))(row), unseen)
+        who = f"{num_samples(background)} other rows"
+    typicality = float(share[0])
+    found = "the row is typical."
+    if typicality < _UNUSUAL:
+        found = "the row is novel, and its prediction is less reliable."
+    summary = (
+        f"{typicality:.0%} of {who} are at least as far from their nearest rows as this row is: "
+        f"{found}"
     )
-    return ExplanationSection("novelty", "Novelty", summary, values={"typicality": share})
+    values = {"typicality": typicality}
+    return [ExplanationSection("novelty", "Novelty", summary, values=values)]
 
 
 def _with_row_values(

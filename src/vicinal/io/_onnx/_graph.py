@@ -245,12 +245,9 @@ class Graph:
                 continue
             column = x.columns([j]).op("Clip", values[0], values[-1])
             slopes = np.diff(scores) / np.diff(values)
-            if len(values) == 2:
-                columns.append((column - values[0]) * slopes[0] + scores[0])
-                continue
-            # The number of inner knots passed is the number of the piece.
-            passed = column.op("GreaterOrEqual", values[1:-1][None]).cast("INT64")
-            piece = passed.total(1, keep=True)
+            # The number of knots passed, from 1 on, is the number of the piece.
+            passed = column.op("GreaterOrEqual", values[:-1][None]).cast("INT64")
+            piece = passed.total(1, keep=True).op("Sub", [1])
             rise = (column - piece.of(values[:-1])) * piece.of(slopes)
             columns.append(piece.of(scores[:-1]) + rise)
         return self.concat(columns)
