@@ -20,7 +20,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.metrics import make_scorer, mean_pinball_loss
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -458,6 +458,11 @@ def test_unknown_classes_are_refused_with_the_error_of_skl2onnx():
     refused(Stranger().fit(X, NAMES), "Stranger cannot be exported by skl2onnx")
     model = make_pipeline(FunctionTransformer(np.cbrt), LogisticRegression()).fit(X, NAMES)
     refused(model, "FunctionTransformer")
+
+
+def test_thresholds_are_refused():
+    model = FixedThresholdClassifier(LogisticRegression(), threshold=0.9).fit(X, TWO)
+    refused(make_pipeline(StandardScaler(), model).fit(X, TWO), "has a decision threshold")
 
 
 def test_losses_of_the_user_are_code():

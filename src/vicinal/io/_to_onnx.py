@@ -7,11 +7,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import vicinal
 from vicinal._base import import_optional, write_whole
+from vicinal._base._wrappers import split_steps, split_threshold
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _trees  # noqa: F401
 from vicinal.io._onnx._graph import WRITERS, Graph, Node
@@ -124,7 +124,12 @@ def to_onnx(
     """
     check_is_fitted(model)
     graph = Graph()
-    steps, last = _steps_of(model)
+    if split_threshold(model)[1] is not None:
+        raise OnnxExportError(
+            f"{type(model).__name__} has a decision threshold, which cannot be exported; export "
+            "the classifier inside and compare its probabilities with the threshold."
+        )
+    steps, last = split_steps(model)
     for part in (*steps, last):
         if type(part) in _NOT_EXPORTED:
             raise OnnxExportError(f"{type(part).__name__} {_NOT_EXPORTED[type(part)]}.")
@@ -139,17 +144,6 @@ def to_onnx(
 
 
 # --- parts ---
-
-
-def _steps_of(model: Any) -> tuple[list[Any], Any]:
-    """Return the transformers before a model, and the model."""
-    if hasattr(model, "best_estimator_"):
-        return _steps_of(model.best_estimator_)
-    if isinstance(model, Pipeline):
-        before = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
-        inner, last = _steps_of(model.steps[-1][1])
-        return [*before, *inner], last
-    return [], model
 
 
 def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> Node:
@@ -170,7 +164,7 @@ def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> Node:
 
 def _encoder_of(model: Any) -> TableEncoder | None:
     """Return the encoder that takes a frame by its columns, if there is one."""
-    steps, last = _steps_of(model)
+    steps, last = split_steps(model)
     first = steps[0] if steps else getattr(last, "encoders_", {}).get("tree")
     return first if isinstance(first, TableEncoder) else None
 

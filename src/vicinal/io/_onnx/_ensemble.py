@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
+from vicinal._base._wrappers import split_steps
 from vicinal._kernels.ensemble import _boosting
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.auto import AutoClassifier, AutoRegressor
@@ -182,11 +182,10 @@ def _encoded(model: Any, encoding: str, x: Node) -> Node:
 
 def _last(model: Any, x: Node) -> tuple[Any, Node]:
     """Write the transformers before a model; return the model and its input."""
-    while isinstance(model, Pipeline):
-        for _, step in model.steps[:-1]:
-            x = x.write("features", step)
-        model = model.steps[-1][1]
-    return model, x
+    steps, last = split_steps(model)
+    for step in steps:
+        x = x.write("features", step)
+    return last, x
 
 
 def _scores_as_proba(model: Any, x: Node) -> Node:
