@@ -7,15 +7,13 @@ regression are functions of sums; logistic regression takes one pass per Newton 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve
 from sklearn.base import is_classifier
-from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
@@ -37,17 +35,23 @@ from vicinal._base import (
 from vicinal._kernels.cascade import _hard as kernels
 from vicinal._kernels.linear._covariance import LDAStatistics, lda_statistics
 from vicinal._kernels.linear._regression import Steps, logistic_steps, logistic_sums
-from vicinal.linear import WeightedLDA
 from vicinal.partition._fit import CascadeFit, Settings, choose_n_regions, limit_regions, resolve
-from vicinal.partition._learners import is_plain_lda, is_plain_logistic, is_plain_ridge
+from vicinal.partition._learners import (
+    difference_of_classes,
+    is_plain_lda,
+    is_plain_logistic,
+    is_plain_ridge,
+    known_start,
+    logistic_options,
+)
 from vicinal.partition._sweeps import Engine, Outcome, Problem, Run, run_sweeps
 from vicinal.partition.stages import (
-    LinearGate,
-    LinearRegionClassifier,
     LinearRegionRegressor,
-    discriminant_gate,
-    discriminant_region,
+    discriminant_scores,
+    gate_of_scores,
     gate_start,
+    region_of_scores,
+    region_start,
     rows_by_class,
     stacked_gates,
     stacked_regions,
@@ -56,116 +60,84 @@ from vicinal.partition.stages import (
 # Rows sampled for first centres and hyperplanes, and for n_regions="auto".
 SAMPLE_ROWS = 20_000
 
-# Coefficients and intercepts of the model of the last sweep, one row and entry per class.
-Start = tuple[np.ndarray, np.ndarray] | None
-
 
 # --- learners -------------------------------------------------------------------------------------
+#
+# A learner sums over the rows of a stage; classifiers sum the weight of each class first. Its
+# ``steps`` take the total, request further sums if it needs any, and return what makes a model.
 
 
-class Discriminant:
+class BlockLDA:
     """Discriminant analysis from counts, sums and Gram matrices."""
 
-    def __init__(self, estimator: WeightedLDA) -> None:
+    def __init__(self, estimator: Any) -> None:
         self.shrinkage = float(estimator.shrinkage or 0.0)
 
     def sums(self, X, codes, weight, n_classes: int) -> tuple:
         return tuple(lda_statistics(X, codes, weight, n_classes)[:3])
 
-    def region(self, sums, classes: np.ndarray) -> LinearRegionClassifier:
-        return discriminant_region(_statistics(sums), classes, self.shrinkage)
-
-    def gate(self, sums) -> LinearGate:
-        return discriminant_gate(_statistics(sums), self.shrinkage)
+    def steps(self, sums: tuple, previous: Any) -> Steps:
+        yield from ()
+        statistics = LDAStatistics(*sums, np.zeros_like(sums[1]))
+        return discriminant_scores(statistics, self.shrinkage)
 
 
 class BlockLogistic:
     """Logistic regression, by passes that sum gradients and curvatures of all problems."""
 
-    def __init__(self, estimator: Any) -> None:
-        self.options = {
-            "alpha": 1.0 / estimator.C,
-            "fit_intercept": estimator.fit_intercept,
-            "tol": estimator.tol,
-            "max_iter": estimator.max_iter,
-        }
+    def __init__(self, estimator: Any, n_features: int) -> None:
+        self.options, self.n_features = logistic_options(estimator), n_features
 
     def sums(self, X, codes, weight, n_classes: int) -> tuple:
         return (np.bincount(codes, weights=weight, minlength=n_classes),)
 
-    def steps(self, mass: np.ndarray, n_features: int, start: Start) -> Steps:
-        """Yield the sums needed over the rows of the classes present; return their solution."""
+    def steps(self, sums: tuple, previous: Any) -> Steps:
+        (mass,) = sums
         present = np.flatnonzero(mass)
-        if start is not None:
-            start = start[0][present], start[1][present]
-            if len(present) == 2:
-                start = start[0][1:] - start[0][:1], start[1][1:] - start[1][:1]
-        fit = yield from logistic_steps(
-            float(mass.sum()), n_features, len(present), start=start, **self.options
-        )
-        return fit[:2]
-
-    def region(self, mass, solution, n_features: int, classes) -> LinearRegionClassifier:
-        """Return the model of a region from the solution of its steps, ``None`` for one class."""
-        present = np.flatnonzero(mass)
-        coef, intercept = np.zeros((len(mass), n_features)), np.full(len(mass), -np.inf)
-        intercept[present] = 0.0
-        if solution is not None:
-            rows = solution if len(present) > 2 else rows_by_class(*solution)
-            coef[present], intercept[present] = rows
-        return LinearRegionClassifier(classes, coef, intercept)
-
-    def gate(self, solution) -> LinearGate:
-        """Return the half-space of a solution of two classes."""
-        return LinearGate(solution[0][0], solution[1][0])
+        if len(present) == 1:
+            return present, None
+        start, is_binary = known_start(previous, present), len(present) == 2
+        if start is not None and is_binary:
+            start = difference_of_classes(*start)
+        shape = float(mass.sum()), self.n_features, len(present)
+        fit = yield from logistic_steps(*shape, start=start, **self.options)
+        return present, rows_by_class(*fit[:2]) if is_binary else fit[:2]
 
 
-class RidgeRegion:
+class BlockRidge:
     """Ridge regression of a region from sums about the mean of the table."""
 
-    def __init__(self, estimator: Ridge, shift: np.ndarray, target_shift: float) -> None:
-        self.alpha, self.shift, self.target_shift = float(estimator.alpha), shift, target_shift
+    def __init__(self, estimator: Any, shift: np.ndarray, target_shift: float) -> None:
+        self.alpha, self.shifts = float(estimator.alpha), (shift, target_shift)
 
     def sums(self, X, y, weight, n_classes: int) -> tuple:
-        Z = X - self.shift
-        weighted = Z * weight[:, None]
-        y = y - self.target_shift
-        return weight.sum(), weighted.sum(axis=0), weight @ y, weighted.T @ Z, weighted.T @ y
+        return kernels.ridge_sums(X, y, weight, *self.shifts)
 
-    def region(self, sums, classes) -> LinearRegionRegressor:
-        total, row_sum, target_sum, gram, moments = sums
-        gram = gram - np.outer(row_sum, row_sum) / total
-        gram[np.diag_indices_from(gram)] += self.alpha
-        coef = solve(gram, moments - row_sum * (target_sum / total), assume_a="pos")
-        mean = self.shift + row_sum / total
-        return LinearRegionRegressor(coef, self.target_shift + target_sum / total - mean @ coef)
+    def steps(self, sums: tuple, previous: Any) -> Steps:
+        yield from ()
+        return kernels.ridge_of_sums(sums, *self.shifts, self.alpha)
 
 
-def _statistics(sums) -> LDAStatistics:
-    weights, sums, gram = sums
-    return LDAStatistics(weights, sums, gram, np.zeros_like(sums))
-
-
-def stage_learner(estimator: Any, parameter: str) -> Any:
+def class_learner(estimator: Any, parameter: str, n_features: int) -> Any:
     """Return the learner of an estimator of classes, or raise if there is none."""
     if is_plain_lda(estimator):
-        return Discriminant(estimator)
+        return BlockLDA(estimator)
     if is_plain_logistic(estimator):
-        return BlockLogistic(estimator)
+        return BlockLogistic(estimator, n_features)
     raise ValueError(
         f"{parameter}={estimator!r} cannot be fitted to blocks of rows; use 'lda' or 'logistic', "
         "or fit to a sample in memory."
     )
 
 
-def ridge_learner(estimator: Any, shift: np.ndarray, target_shift: float) -> RidgeRegion:
+def ridge_learner(estimator: Any, shift: np.ndarray, target_shift: float) -> BlockRidge:
     """Return the learner of a ridge regression, or raise if there is none."""
     if not is_plain_ridge(estimator):
         raise ValueError(
             f"region_estimator={estimator!r} cannot be fitted to blocks of rows; use 'ridge' or "
             "sklearn.linear_model.Ridge with its default solver."
         )
-    return RidgeRegion(estimator, shift, target_shift)
+    return BlockRidge(estimator, shift, target_shift)
 
 
 # --- the table and a start in tasks on blocks -----------------------------------------------------
@@ -180,7 +152,7 @@ class BlockTable:
     learner: Any
     gate_learner: Any
     weight: float
-    classes: np.ndarray | None = None
+    classes: np.ndarray | None
 
     def rows(self, block: TrainingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return scaled rows, targets (codes for classification) and weights."""
@@ -193,66 +165,52 @@ class BlockTable:
 
     def losses(self, X, target, models: list) -> np.ndarray:
         """Return the loss of every model on every row, (n_models, n_rows)."""
-        if self.classes is not None:
-            return kernels.linear_errors(X, *stacked_regions(models), target)
         coefs, intercepts = stacked_regions(models)
+        if self.classes is not None:
+            return kernels.linear_errors(X, coefs, intercepts, target)
         return (target - (coefs @ X.T + intercepts[:, None])) ** 2
 
-
-@dataclass(frozen=True)
-class FirstRegions:
-    """First assignment of rows to regions: by centres, gates, classes or at random."""
-
-    centers: np.ndarray | None = None
-    gates: tuple[np.ndarray, np.ndarray] | None = None
-    by_class: np.ndarray | None = None
-    seed: int = 0
-
-    def assign(self, X, codes, start: int, n_regions: int) -> np.ndarray:
-        if self.centers is not None:
-            return kernels.nearest_center(X, self.centers)
-        if self.gates is not None:
-            return kernels.route(_decisions(X, self.gates), len(X))
-        if self.by_class is not None:
-            return self.by_class[codes]
-        return (row_uniforms(self.seed, start, len(X)) * n_regions).astype(np.int64)
+    def region(self, found: Any) -> Any:
+        """Return the model of a region from the result of its learner's steps."""
+        if self.classes is None:
+            return LinearRegionRegressor(*found)
+        return region_of_scores(self.classes, len(self.mean), *found)
 
 
-@dataclass
-class Chain:
-    """State of a start in tasks: gates of the last sweep, region models, and new gates."""
+class Chain(NamedTuple):
+    """A start in tasks: models and gates, and how its rows were routed in the last sweep."""
 
-    first: FirstRegions
-    n_regions: int
-    models: list = field(default_factory=list)
-    gates: list = field(init=False)  # the newest gate of every stage, or None
-    routes: tuple[np.ndarray, np.ndarray] | None = None  # the gates before they were refitted
+    models: list  # None before the first sweep
+    gates: list  # the newest gate of every stage, or None
+    route: Callable  # region of rows, from rows, targets and the number of the first row
 
-    def __post_init__(self) -> None:
-        self.gates = [None] * (self.n_regions - 1)
-
-    def region(self, X, target, start: int) -> np.ndarray:
-        if self.routes is None:
-            return self.first.assign(X, target, start, self.n_regions)
-        return kernels.route(_decisions(X, self.routes), len(X))
+    def gate_rows(self, table: BlockTable, k: int, X, target, weight, start: int) -> tuple:
+        """Return rows, labels and costs of gate ``k``, given the gates after it."""
+        losses = table.losses(X, target, self.models[k:])
+        passed = kernels.decisions(X, *stacked_gates(self.gates[k + 1 :], X.shape[1]))
+        later = losses[-1]
+        for own, decided in zip(losses[-2:0:-1], passed[::-1], strict=True):
+            later = np.where(decided, later, own)
+        return kernels.gate_costs(losses[0], later, self.route(X, target, start) >= k, weight)
 
 
-def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return the decision of each gate for each row, (n_gates, n_rows)."""
-    coefs, intercepts = gates
-    return coefs @ X.T + intercepts[:, None] > 0
+def _by_gates(gates: tuple[np.ndarray, np.ndarray], X, target, start: int) -> np.ndarray:
+    return kernels.route(kernels.decisions(X, *gates), len(X))
+
+
+def _by_center(centers: np.ndarray, X, target, start: int) -> np.ndarray:
+    return kernels.nearest_center(X, centers)
+
+
+def _by_class(regions: np.ndarray, X, target, start: int) -> np.ndarray:
+    return regions[target]
+
+
+def _at_random(seed: int, n_regions: int, X, target, start: int) -> np.ndarray:
+    return (row_uniforms(seed, start, len(X)) * n_regions).astype(np.int64)
 
 
 # --- the engine -----------------------------------------------------------------------------------
-
-
-def _summed(n_rows: int, make: Callable, *sums: Any, **options: Any) -> Problem:
-    """Return the problem of a stage from its sums, whatever its last model was."""
-
-    def fit(previous: Any) -> Any:
-        return make(*sums)
-
-    return Problem(n_rows, fit, **options)
 
 
 class StageQuery(NamedTuple):
@@ -265,64 +223,69 @@ class StageQuery(NamedTuple):
     step: Any = None  # of the Newton iteration
 
 
-class BlockEngine(Engine):
-    """Engine of blocks of rows; the last pass, by ``max_iter``, computes no sums."""
+def _problem(n_rows: int, make: Callable, *given: Any, **options: Any) -> Problem:
+    """Return the problem of a stage whose solution is known, whatever its last model was."""
+    return Problem(n_rows, lambda previous: make(*given), **options)
 
-    def __init__(self, blocks: Blocks, table: BlockTable, n_rows: int, max_iter: int) -> None:
-        self.blocks, self.table, self.n_rows, self.max_iter = blocks, table, n_rows, max_iter
+
+class BlockEngine(Engine):
+    """Engine of blocks of rows."""
+
+    def __init__(self, blocks: Blocks, table: BlockTable, n_rows: int) -> None:
+        self.blocks, self.table, self.n_rows = blocks, table, n_rows
         self._totals: dict[Run, RegionSums] = {}  # of the last pass
 
     def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         if not self._totals:
-            self._visit(runs, with_sums=True)
-        is_logistic = isinstance(self.table.learner, BlockLogistic)
-        return self._logistic_regions(runs) if is_logistic else self._regions(runs)
-
-    def _regions(self, runs: list[Run]) -> list[list[Problem]]:
-        region, classes = self.table.learner.region, self.table.classes
-        problems: list[list[Problem]] = []
-        for run in runs:
-            sums = self._totals[run].sums
-            of_all = partial(region, reduce(add_tuples, sums)[1:], classes)
-            problems.append([_summed(n, region, own, classes, fit_all=of_all) for n, *own in sums])
-        return problems
-
-    def _logistic_regions(self, runs: list[Run]) -> list[list[Problem]]:
-        """Solve the regions of all starts together."""
-        learner, classes, width = self.table.learner, self.table.classes, self.blocks.n_features
-
-        def solve(queries: list[StageQuery], masses: list, starts: list, chains: list) -> list:
-            steps = [
-                learner.steps(mass, width, start)
-                for mass, start in zip(masses, starts, strict=True)
-            ]
-            return self._solve(chains, queries, steps)
-
-        def of_all(run: Run, mass: np.ndarray) -> Any:
-            queries = [StageQuery(0, None, None, np.flatnonzero(mass))]
-            (solution,) = solve(queries, [mass], [None], [run.state])
-            return learner.region(mass, solution, width, classes)
-
-        stages = [
-            (i, k, n, mass)
+            self._visit(runs)
+        sums = {
+            (i, k): own
             for i, run in enumerate(runs)
-            for k, (n, mass) in enumerate(self._totals[run].sums)
-        ]
-        apart = [stage for stage in stages if np.count_nonzero(stage[3]) > 1]
-        solutions = solve(
-            [StageQuery(i, k, None, np.flatnonzero(mass)) for i, k, _, mass in apart],
-            [mass for *_, mass in apart],
-            [_known_start(runs[i].models[k], mass) for i, k, _, mass in apart],
-            [run.state for run in runs],
+            for k, (n_rows, *own) in enumerate(self._totals[run].sums)
+            if n_rows
+        }
+        found = self._solve(
+            _chains(runs),
+            [StageQuery(*stage, None, np.flatnonzero(own[0])) for stage, own in sums.items()],
+            [
+                self.table.learner.steps(own, region_start(runs[i].models[k]))
+                for (i, k), own in sums.items()
+            ],
         )
-        solved = {(i, k): found for (i, k, *_), found in zip(apart, solutions, strict=True)}
-        problems: list[list[Problem]] = [[] for _ in runs]
-        for i, k, n, mass in stages:
-            everything = sum(own for _, own in self._totals[runs[i]].sums)
-            given = mass, solved.get((i, k)), width, classes
-            fit_all = partial(of_all, runs[i], everything)
-            problems[i].append(_summed(n, learner.region, *given, fit_all=fit_all))
-        return problems
+        solved = dict(zip(sums, found, strict=True))
+        return [
+            [
+                _problem(
+                    n_rows, self.table.region, solved.get((i, k)), fit_all=partial(self._all, run)
+                )
+                for k, n_rows in enumerate(self._totals[run].sizes)
+            ]
+            for i, run in enumerate(runs)
+        ]
+
+    def _all(self, run: Run) -> Any:
+        """Return the model of all rows."""
+        _, *own = reduce(add_tuples, self._totals[run].sums)
+        query = StageQuery(0, None, None, np.flatnonzero(own[0]))
+        (found,) = self._solve(_chains([run]), [query], [self.table.learner.steps(own, None)])
+        return self.table.region(found)
+
+    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
+        chains = _chains(runs)
+        found = self.blocks.total(_sum_gate, self.table, chains, k, combine=_add_starts)
+        two_sided = [i for i, (n, n_passed, *_) in enumerate(found) if 0 < n_passed < n]
+        queries, steps = [], []
+        for i in two_sided:
+            _, _, weight, cost, *sums = found[i]
+            scale = weight / cost  # costs are scaled to the total weight of the rows
+            queries.append(StageQuery(i, k, scale, np.arange(2)))
+            scaled = tuple(scale * part for part in sums)
+            steps.append(self.table.gate_learner.steps(scaled, gate_start(runs[i].gates[k])))
+        solved = dict(zip(two_sided, self._solve(chains, queries, steps), strict=True))
+        return [
+            _problem(n, lambda own: gate_of_scores(own[1]), solved.get(i), n_passed=n_passed)
+            for i, (n, n_passed, *_) in enumerate(found)
+        ]
 
     def _solve(self, chains: list, queries: list[StageQuery], steps: list) -> list:
         """Take one pass per Newton step of all stages together, until every stage is solved."""
@@ -339,49 +302,17 @@ class BlockEngine(Engine):
             open_stages = [j for j, _ in pending]
             if pending:
                 shared = self.table, chains, [query for _, query in pending]
-                found = self.blocks.total(_sum_queries, *shared, combine=add_starts)
+                found = self.blocks.total(_sum_queries, *shared, combine=_add_starts)
                 for j, values in zip(open_stages, found, strict=True):
                     sums[j] = values
         return solutions
 
-    def set_regions(self, run: Run, models: list) -> None:
-        run.models = run.state.models = models
-
-    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
-        chains, learner = [run.state for run in runs], self.table.gate_learner
-        found = self.blocks.total(_sum_gate, self.table, chains, k, combine=add_starts)
-        if not isinstance(learner, BlockLogistic):
-            return [
-                _summed(n, learner.gate, sums, n_passed=n_passed)
-                for n, n_passed, _, _, *sums in found
-            ]
-        # Costs are scaled to the total weight of the rows.
-        scales = [weight / cost if cost > 0 else 1.0 for _, _, weight, cost, _ in found]
-        two_sided = [i for i, (n, n_passed, *_) in enumerate(found) if 0 < n_passed < n]
-        solutions = self._solve(
-            chains,
-            [StageQuery(i, k, scales[i], np.arange(2)) for i in two_sided],
-            [
-                learner.steps(
-                    scales[i] * found[i][4], self.blocks.n_features, gate_start(runs[i].gates[k])
-                )
-                for i in two_sided
-            ],
-        )
-        solved = dict(zip(two_sided, solutions, strict=True))
-        return [
-            _summed(n, learner.gate, solved.get(i), n_passed=n_passed)
-            for i, (n, n_passed, *_) in enumerate(found)
-        ]
-
-    def set_gate(self, run: Run, k: int, gate: Any) -> None:
-        run.gates[k] = run.state.gates[k] = gate
-
     def reroute(self, runs: list[Run]) -> list[Outcome]:
         for run in runs:
-            run.state.routes = stacked_gates(run.gates, self.blocks.n_features)
+            gates = stacked_gates(run.gates, self.blocks.n_features)
+            run.state = partial(_by_gates, gates)
         before = dict(self._totals)
-        self._visit(runs, with_sums=runs[0].n_sweeps + 1 < self.max_iter)
+        self._visit(runs)
         return [self._outcome(run, before[run].digest) for run in runs]
 
     def _outcome(self, run: Run, digest: bytes) -> Outcome:
@@ -389,94 +320,68 @@ class BlockEngine(Engine):
         has_converged = found.digest == digest or run.n_regions == 1
         return Outcome(found.loss / self.table.weight, found.sizes, has_converged, {})
 
-    def _visit(self, runs: list[Run], *, with_sums: bool) -> None:
-        chains = [run.state for run in runs]
-        shared = self.table, chains, with_sums
-        totals = self.blocks.total(_sum_regions, *shared, combine=_add_regions)
+    def _visit(self, runs: list[Run]) -> None:
+        totals = self.blocks.total(_sum_regions, self.table, _chains(runs), combine=_add_regions)
         self._totals = dict(zip(runs, totals, strict=True))
+
+
+def _chains(runs: list[Run]) -> list[Chain]:
+    return [Chain(run.models, run.gates, run.state) for run in runs]
 
 
 # --- passes over the rows -------------------------------------------------------------------------
 
 
 class RegionSums(NamedTuple):
-    """Sums over rows of a cascade and, for the next sweep, of its regions."""
+    """Sums over rows of a cascade and of its regions."""
 
     sizes: np.ndarray
     loss: float
     digest: bytes  # of routes and losses, block after block
-    sums: Any  # of every region, or None
+    sums: list[tuple]  # of every region: number of rows, and sums of the learner
 
 
-def _sum_regions(
-    block: TrainingData, table: BlockTable, chains: list[Chain], with_sums: bool
-) -> list:
+def _sum_regions(block: TrainingData, table: BlockTable, chains: list[Chain]) -> list[RegionSums]:
     X, target, weight = table.rows(block)
-    return [_sum_one(block.start, X, target, weight, table, chain, with_sums) for chain in chains]
-
-
-def _sum_one(start, X, target, weight, table, chain, with_sums) -> RegionSums:
-    region = chain.region(X, target, start)
-    rows_of = [np.flatnonzero(region == k) for k in range(chain.n_regions)]
-    loss, digest = 0.0, b""
-    if chain.models:
-        own = kernels.chain_loss(table.losses(X, target, chain.models), region)
-        loss = float(weight @ own)
-        digest = blake2b(region.tobytes() + own.tobytes(), digest_size=16).digest()
-    sums = None
-    if with_sums:
-        n_classes = 0 if table.classes is None else len(table.classes)
-        sums = [
-            (len(rows), *table.learner.sums(X[rows], target[rows], weight[rows], n_classes))
-            for rows in rows_of
-        ]
-    return RegionSums(np.array([len(rows) for rows in rows_of]), loss, digest, sums)
-
-
-def _known_start(model: Any, mass: np.ndarray) -> Start:
-    """Return the last model of a region, if it was fitted to all classes that have rows now."""
-    if model is None or not np.isfinite(model.intercept_[mass > 0]).all():
-        return None
-    return model.coef_, model.intercept_
-
-
-def _add_regions(left: list, right: list) -> list:
-    return [_add_region(a, b) for a, b in zip(left, right, strict=True)]
-
-
-def _add_region(a: RegionSums, b: RegionSums) -> RegionSums:
-    sums = None
-    if a.sums is not None and b.sums is not None:
-        sums = [add_tuples(x, y) for x, y in zip(a.sums, b.sums, strict=True)]
-    return RegionSums(a.sizes + b.sizes, a.loss + b.loss, a.digest + b.digest, sums)
-
-
-def _gate_rows(chain: Chain, table: BlockTable, k: Any, X, target, weight, start: int) -> tuple:
-    """Return rows, labels and costs of gate ``k``, given the gates after it."""
-    region = chain.region(X, target, start)
-    losses = table.losses(X, target, chain.models[k:])
-    passed = _decisions(X, stacked_gates(chain.gates[k + 1 :], X.shape[1]))
-    later = losses[-1]
-    for own, decided in zip(losses[-2:0:-1], passed[::-1], strict=True):
-        later = np.where(decided, later, own)
-    return kernels.gate_costs(losses[0], later, region >= k, weight)
-
-
-def _sum_gate(block: TrainingData, table: BlockTable, chains: list[Chain], k: int) -> list:
-    """Return, for every start: rows, rows to pass on, weight, costs, and sums of the learner."""
-    X, target, weight = table.rows(block)
-    learner = table.gate_learner
+    n_classes = 0 if table.classes is None else len(table.classes)
     found = []
     for chain in chains:
-        rows, labels, costs = _gate_rows(chain, table, k, X, target, weight, block.start)
+        region = chain.route(X, target, block.start)
+        loss, digest = 0.0, b""
+        if chain.models[0] is not None:
+            own = kernels.chain_loss(table.losses(X, target, chain.models), region)
+            loss = float(weight @ own)
+            digest = blake2b(region.tobytes() + own.tobytes(), digest_size=16).digest()
+        sums = []
+        for k in range(len(chain.models)):
+            rows = np.flatnonzero(region == k)
+            own = table.learner.sums(X[rows], target[rows], weight[rows], n_classes)
+            sums.append((len(rows), *own))
+        found.append(RegionSums(np.array([n for n, *_ in sums]), loss, digest, sums))
+    return found
+
+
+def _add_regions(left: list[RegionSums], right: list[RegionSums]) -> list[RegionSums]:
+    return [
+        RegionSums(*add_tuples(a[:3], b[:3]), _add_starts(a.sums, b.sums))
+        for a, b in zip(left, right, strict=True)
+    ]
+
+
+def _sum_gate(block: TrainingData, table: BlockTable, chains: list[Chain], k: int) -> list[tuple]:
+    """Return, for every start: rows, rows to pass on, weight, costs, and sums of the learner."""
+    X, target, weight = table.rows(block)
+    found = []
+    for chain in chains:
+        rows, labels, costs = chain.gate_rows(table, k, X, target, weight, block.start)
         known = len(rows), int(labels.sum()), float(weight[rows].sum()), float(costs.sum())
-        found.append((*known, *learner.sums(X[rows], labels, costs, 2)))
+        found.append((*known, *table.gate_learner.sums(X[rows], labels, costs, 2)))
     return found
 
 
 def _sum_queries(
     block: TrainingData, table: BlockTable, chains: list[Chain], queries: list[StageQuery]
-) -> list:
+) -> list[tuple]:
     """Return the sums over the rows of a block for every query."""
     X, target, weight = data = table.rows(block)
     regions: dict[int, np.ndarray] = {}
@@ -484,11 +389,11 @@ def _sum_queries(
     for query in queries:
         chain = chains[query.chain]
         if query.scale is not None:
-            rows, codes, own = _gate_rows(chain, table, query.stage, *data, block.start)
+            rows, codes, own = chain.gate_rows(table, query.stage, *data, block.start)
             own = query.scale * own
         else:
             if query.chain not in regions:
-                regions[query.chain] = chain.region(X, target, block.start)
+                regions[query.chain] = chain.route(X, target, block.start)
             rows = np.arange(len(X))
             if query.stage is not None:
                 rows = np.flatnonzero(regions[query.chain] == query.stage)
@@ -498,8 +403,8 @@ def _sum_queries(
     return found
 
 
-def add_starts(left: list, right: list) -> list:
-    """Add the sums of two sets of rows, for every start."""
+def _add_starts(left: list[tuple], right: list[tuple]) -> list[tuple]:
+    """Add the sums of two sets of rows, for every start or stage."""
     return [add_tuples(a, b) for a, b in zip(left, right, strict=True)]
 
 
@@ -519,15 +424,16 @@ def fit_blocks(model: Any, blocks: Blocks) -> tuple[CascadeFit, Any]:
             "'hyperplane', 'random' or 'classes'."
         )
     settings, moments = resolve(model, None, found.n_rows), found.moments
-    gate_learner = stage_learner(settings.reject_estimator, "reject_estimator")
+    width = blocks.n_features
+    gate_learner = class_learner(settings.reject_estimator, "reject_estimator", width)
     if found.classes is None:
         target_sum = blocks.total(_target_sum)
         # About the mean of the table, sums of squares lose nothing to cancellation.
-        shift = np.zeros(blocks.n_features) if model.scale else moments.mean
+        shift = np.zeros(width) if model.scale else moments.mean
         learner: Any = ridge_learner(settings.region_estimator, shift, target_sum / moments.weight)
     else:
         model.classes_ = found.classes
-        learner = stage_learner(settings.region_estimator, "region_estimator")
+        learner = class_learner(settings.region_estimator, "region_estimator", width)
         if model.class_weight is not None:
             codes = np.arange(len(found.classes))
             factors = class_factors(model.class_weight, found.classes, codes, found.class_weights)
@@ -539,9 +445,7 @@ def fit_blocks(model: Any, blocks: Blocks) -> tuple[CascadeFit, Any]:
     return _fit_table(settings, blocks, found, table), scaler
 
 
-def _fit_table(
-    settings: Settings, blocks: Blocks, found: Survey, table: "BlockTable"
-) -> CascadeFit:
+def _fit_table(settings: Settings, blocks: Blocks, found: Survey, table: BlockTable) -> CascadeFit:
     """Run all starts together and return their cascades, the best first."""
     rng = check_random_state(settings.random_state)
     errors = None
@@ -552,14 +456,13 @@ def _fit_table(
     else:
         n_regions = limit_regions(settings.n_regions, found.n_rows)
     seeds = random_seeds(rng, settings.n_init if n_regions > 1 else 1)
-    firsts = _first_regions(settings.init, blocks, found, table, n_regions, seeds, rng)
-    runs = [Run(n_regions, Chain(first, n_regions)) for first in firsts]
-    engine = BlockEngine(blocks, table, found.n_rows, settings.max_iter)
+    routes = _first_routes(settings.init, blocks, found, table, n_regions, seeds, rng)
+    runs = [Run(n_regions, route) for route in routes]
+    engine = BlockEngine(blocks, table, found.n_rows)
     cascades = run_sweeps(engine, runs, max_iter=settings.max_iter, keep=settings.keep)
     for cascade in cascades:
         cascade.prune()
-    cascades = sorted(cascades, key=lambda cascade: cascade.selection_error)
-    return CascadeFit(cascades, errors)
+    return CascadeFit(sorted(cascades, key=lambda cascade: cascade.selection_error), errors)
 
 
 def _weigh_classes(block: TrainingData, classes, factors) -> TrainingData:
@@ -571,54 +474,32 @@ def _target_sum(block: TrainingData) -> float:
     return float(block.sample_weight @ np.asarray(block.y, dtype=np.float64))
 
 
-def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
-    """Return a first assignment for every start."""
+def _first_routes(init, blocks, found, table, n_regions, seeds, rng) -> list[Callable]:
+    """Return the first assignment of rows for every start."""
     states = [np.random.RandomState(seed) for seed in seeds]
     if n_regions == 1:
-        empty = np.zeros((0, blocks.n_features)), np.zeros(0)
-        return [FirstRegions(gates=empty)]
+        return [partial(_by_gates, (np.zeros((0, blocks.n_features)), np.zeros(0)))]
     if init == "random":
-        return [FirstRegions(seed=seed) for seed in seeds]
+        return [partial(_at_random, seed, n_regions) for seed in seeds]
     if init == "classes":
         codes = np.arange(len(table.classes))
-        return [
-            FirstRegions(by_class=kernels.assign_classes(codes, n_regions, state))
-            for state in states
-        ]
+        regions = [kernels.assign_classes(codes, n_regions, state) for state in states]
+        return [partial(_by_class, own) for own in regions]
     sampled = sample_rows(blocks, found, SAMPLE_ROWS, random_seeds(rng, 1)[0])
     X, _, weight = table.rows(sampled)
     if init == "hyperplane":
-        return [
-            FirstRegions(gates=kernels.hyperplane_gates(X, weight, n_regions, state))
-            for state in states
-        ]
+        gates = [kernels.hyperplane_gates(X, weight, n_regions, state) for state in states]
+        return [partial(_by_gates, own) for own in gates]
     centers = [kernels.first_centers(X, weight, n_regions, state) for state in states]
-    return [FirstRegions(centers=c) for c in _lloyd(centers, blocks, table)]
-
-
-def _lloyd(centers: list, blocks: Blocks, table: BlockTable) -> list:
-    """Run k-means for all starts together; the centre of an empty cluster does not move."""
     for _ in range(kernels.LLOYD_STEPS):
-        sums = blocks.total(_sum_centers, table, centers, combine=add_starts)
-        moved = [
-            np.where(mass[:, None] > 0, total / np.where(mass > 0, mass, 1.0)[:, None], old)
-            for (mass, total), old in zip(sums, centers, strict=True)
-        ]
-        has_converged = all(np.array_equal(a, b) for a, b in zip(moved, centers, strict=True))
-        centers = moved
-        if has_converged:
+        sums = blocks.total(_sum_centers, table, centers, combine=_add_starts)
+        previous = centers
+        centers = [kernels.moved_centers(*pair) for pair in zip(previous, sums, strict=True)]
+        if np.array_equal(centers, previous):
             break
-    return centers
+    return [partial(_by_center, own) for own in centers]
 
 
-def _sum_centers(block: TrainingData, table: BlockTable, centers: list) -> list:
+def _sum_centers(block: TrainingData, table: BlockTable, centers: list) -> list[tuple]:
     X, _, weight = table.rows(block)
-    found = []
-    for own in centers:
-        region = kernels.nearest_center(X, own)
-        mass, total = np.zeros(len(own)), np.zeros(own.shape)
-        for k in range(len(own)):
-            rows = np.flatnonzero(region == k)
-            mass[k], total[k] = weight[rows].sum(), weight[rows] @ X[rows]
-        found.append((mass, total))
-    return found
+    return [kernels.center_sums(X, weight, own) for own in centers]

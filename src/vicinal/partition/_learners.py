@@ -23,9 +23,11 @@ from vicinal.partition.stages import (
     LinearGate,
     LinearRegionClassifier,
     LinearRegionRegressor,
-    discriminant_gate,
-    discriminant_region,
+    discriminant_scores,
+    gate_of_scores,
     gate_start,
+    region_of_scores,
+    region_start,
     rows_by_class,
     stacked_regions,
     weighted_mean,
@@ -115,7 +117,8 @@ class LDALearner:
         weight = take_rows(data.sample_weight, rows) if data.is_weighted else None
         codes, n_classes = take_rows(data.y, rows), len(data.classes)
         statistics = lda_statistics(data.X, codes, weight, n_classes, rows=rows)
-        return discriminant_region(statistics, data.classes, self.shrinkage, self.dtype)
+        found = discriminant_scores(statistics, self.shrinkage)
+        return region_of_scores(data.classes, data.n_features, *found, self.dtype)
 
     def fit_gate(
         self, data: TrainingData, rows, labels, weights, seed, previous=None
@@ -123,7 +126,7 @@ class LDALearner:
         """Return the half-space that separates rows to pass on from rows to keep."""
         weight = _gate_weights(data, weights)
         statistics = lda_statistics(data.X, labels, weight, 2, rows=rows)
-        return discriminant_gate(statistics, self.shrinkage, self.dtype)
+        return gate_of_scores(discriminant_scores(statistics, self.shrinkage)[1], self.dtype)
 
     def losses(self, models: list, data: TrainingData) -> Any:
         """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
@@ -147,28 +150,20 @@ class LinearLearner(LDALearner):
 
     def fit_region(self, data: TrainingData, rows, seed, previous=None) -> LinearRegionClassifier:
         """Return the linear classifier of the classes that occur in the given rows."""
-        n_classes, n_features = len(data.classes), data.X.shape[1]
-        present = np.flatnonzero(np.bincount(data.y[rows]))
-        coef = np.zeros((n_classes, n_features), dtype=data.X.dtype)
-        intercept = np.full(n_classes, -np.inf, dtype=data.X.dtype)
-        if len(present) == 1:
-            intercept[present] = 0.0
-        else:
+        present, scores = np.flatnonzero(np.bincount(data.y[rows])), None
+        if len(present) > 1:
             codes = np.searchsorted(present, data.y[rows])
             weight = data.sample_weight[rows] if data.is_weighted else None
-            start = _start(previous, present)
-            solution = self._solve(data, rows, codes, weight, len(present), seed, start)
-            coef[present], intercept[present] = solution
-        return LinearRegionClassifier(data.classes, coef, intercept)
+            start = known_start(region_start(previous), present)
+            scores = self._solve(data, rows, codes, weight, len(present), seed, start)
+        return region_of_scores(data.classes, data.n_features, present, scores, data.X.dtype)
 
     def fit_gate(
         self, data: TrainingData, rows, labels, weights, seed, previous=None
     ) -> LinearGate:
         weight, start = _gate_weights(data, weights), gate_start(previous)
-        coef, intercept = self._solve(data, rows, labels, weight, 2, seed, start)
-        return LinearGate(
-            (coef[1] - coef[0]).astype(data.X.dtype), data.X.dtype.type(intercept[1] - intercept[0])
-        )
+        scores = self._solve(data, rows, labels, weight, 2, seed, start)
+        return gate_of_scores(scores, data.X.dtype)
 
     def _solve(self, data, rows, codes, weight, n_classes, seed, start):
         """Return coefficients and intercepts for the given rows."""
@@ -218,19 +213,25 @@ class LogisticLearner(LinearLearner):
 
     def _solve(self, data, rows, codes, weight, n_classes, seed, start):
         if start is not None and n_classes == 2:
-            start = start[0][1:] - start[0][:1], start[1][1:] - start[1][:1]
-        fit = fit_logistic(
-            data.X[rows],
-            codes,
-            weight,
-            n_classes,
-            alpha=1.0 / self.estimator.C,
-            start=start,
-            fit_intercept=self.estimator.fit_intercept,
-            tol=self.estimator.tol,
-            max_iter=self.estimator.max_iter,
-        )
+            start = difference_of_classes(*start)
+        options = logistic_options(self.estimator)
+        fit = fit_logistic(data.X[rows], codes, weight, n_classes, start=start, **options)
         return rows_by_class(*fit[:2]) if n_classes == 2 else fit[:2]
+
+
+def logistic_options(estimator: LogisticRegression) -> dict[str, Any]:
+    """Return the settings of the minimisation."""
+    return {
+        "alpha": 1.0 / estimator.C,
+        "fit_intercept": estimator.fit_intercept,
+        "tol": estimator.tol,
+        "max_iter": estimator.max_iter,
+    }
+
+
+def difference_of_classes(coef: np.ndarray, intercept: np.ndarray) -> tuple:
+    """Return the scores of the second of two classes less those of the first."""
+    return coef[1:] - coef[:1], intercept[1:] - intercept[:1]
 
 
 class RidgeLearner:
@@ -261,11 +262,11 @@ def _gate_weights(data: TrainingData, weights: Any) -> Any:
     return weights if data.is_weighted or data.classes is None else None
 
 
-def _start(previous: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the last model of a region for the present classes, if it was fitted to them."""
-    if previous is None or not np.isfinite(previous.intercept_[present]).all():
+def known_start(start: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the last scores of the present classes, if all of them had rows."""
+    if start is None or not np.isfinite(start[1][present]).all():
         return None
-    return previous.coef_[present], previous.intercept_[present]
+    return start[0][present], start[1][present]
 
 
 def fit_single(learner: Any, data: TrainingData, seed: int) -> Cascade:

@@ -98,17 +98,17 @@ class Engine(ABC):
     def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         """Return, for every run, the rows that are now in each region."""
 
-    @abstractmethod
     def set_regions(self, run: Run, models: list) -> None:
         """Store the new region models (with ``monotone``, those that lower the loss)."""
+        run.models = models
 
     @abstractmethod
     def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
         """Return, for every run, the rows of gate ``k``, given the gates after it."""
 
-    @abstractmethod
     def set_gate(self, run: Run, k: int, gate: Any) -> None:
         """Store a new gate (with ``monotone``, if it lowers the loss)."""
+        run.gates[k] = gate
 
     @abstractmethod
     def reroute(self, runs: list[Run]) -> list[Outcome]:

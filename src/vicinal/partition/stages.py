@@ -141,6 +141,11 @@ def rows_by_class(coef: Any, intercept: Any) -> tuple[np.ndarray, np.ndarray]:
     return halves * coef, halves[:, 0] * intercept
 
 
+def region_start(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the last model of a region as scores of the classes."""
+    return None if model is None else (model.coef_, model.intercept_)
+
+
 def gate_start(gate: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the last gate of a stage as scores of "stay" and "pass on", if it is linear."""
     if not isinstance(gate, LinearGate):
@@ -164,28 +169,37 @@ def stacked_gates(gates: list, n_features: int) -> tuple[np.ndarray, np.ndarray]
     return coefs, intercepts
 
 
-def discriminant_region(
-    statistics: LDAStatistics, classes: np.ndarray, shrinkage: float, dtype: Any = np.float64
+def region_of_scores(
+    classes: np.ndarray, n_features: int, present: np.ndarray, scores: Any, dtype: Any = np.float64
 ) -> LinearRegionClassifier:
-    """Return the discriminant classifier of a region; a class without weight is never predicted."""
-    present = np.flatnonzero(statistics.weights > 0)
-    coef = np.zeros(statistics.sums.shape, dtype=dtype)
+    """Return the model of a region from the scores of the classes present, ``None`` for one.
+
+    Other classes are never predicted.
+    """
+    coef = np.zeros((len(classes), n_features), dtype=dtype)
     intercept = np.full(len(classes), -np.inf, dtype=dtype)
-    if len(present) == 1:
-        intercept[present] = 0.0
-    else:
-        counts, sums, gram, shifts = statistics
-        part = LDAStatistics(counts[present], sums[present], gram, shifts[present])
-        coef[present], intercept[present] = lda_coefficients(part, shrinkage)
+    intercept[present] = 0.0
+    if scores is not None:
+        coef[present], intercept[present] = scores
     return LinearRegionClassifier(classes, coef, intercept)
 
 
-def discriminant_gate(
-    statistics: LDAStatistics, shrinkage: float, dtype: Any = np.float64
-) -> LinearGate:
+def gate_of_scores(scores: tuple[np.ndarray, np.ndarray], dtype: Any = np.float64) -> LinearGate:
     """Return the half-space between rows to keep (code 0) and rows to pass on (code 1)."""
-    coef, intercept = lda_coefficients(statistics, shrinkage)
-    return LinearGate((coef[1] - coef[0]).astype(dtype), dtype(intercept[1] - intercept[0]))
+    coef, intercept = scores
+    return LinearGate(
+        (coef[1] - coef[0]).astype(dtype), np.dtype(dtype).type(intercept[1] - intercept[0])
+    )
+
+
+def discriminant_scores(statistics: LDAStatistics, shrinkage: float) -> tuple[np.ndarray, Any]:
+    """Return the classes that have weight, and their discriminant scores, ``None`` for one."""
+    present = np.flatnonzero(statistics.weights > 0)
+    if len(present) == 1:
+        return present, None
+    counts, sums, gram, shifts = statistics
+    part = LDAStatistics(counts[present], sums[present], gram, shifts[present])
+    return present, lda_coefficients(part, shrinkage)
 
 
 # --- the chain ---

@@ -92,16 +92,26 @@ def weighted_ridge(
     Minimises ``sum_i w_i (y_i - b - x_i'c)^2 + alpha |c|^2``; the intercept is free.
     """
     w = weight[rows]
-    total = w.sum()
-    part = X[rows].astype(np.float64, copy=False)
-    target = y[rows].astype(np.float64, copy=False)
-    mean, target_mean = w @ part / total, w @ target / total
-    part = (part - mean) * np.sqrt(w)[:, None]
-    target = (target - target_mean) * np.sqrt(w)
-    gram = part.T @ part
+    part, target = (values[rows].astype(np.float64, copy=False) for values in (X, y))
+    shifts = w @ part / w.sum(), w @ target / w.sum()
+    return ridge_of_sums(ridge_sums(part, target, w, *shifts), *shifts, alpha)
+
+
+def ridge_sums(X: np.ndarray, y: np.ndarray, weight: np.ndarray, shift, target_shift) -> tuple:
+    """Return the sums that determine a ridge regression, about shifts near the means; they add."""
+    root = np.sqrt(weight)
+    Z, z = (X - shift) * root[:, None], (y - target_shift) * root
+    return weight.sum(), root @ Z, root @ z, Z.T @ Z, Z.T @ z
+
+
+def ridge_of_sums(sums: tuple, shift, target_shift, alpha: float) -> tuple[np.ndarray, float]:
+    """Return coefficients and intercept from the result of :func:`ridge_sums`."""
+    total, row_sum, target_sum, gram, moments = sums
+    gram = gram - np.outer(row_sum, row_sum) / total
     gram[np.diag_indices_from(gram)] += alpha
-    coef = solve(gram, part.T @ target, assume_a="pos")
-    return coef, float(target_mean - mean @ coef)
+    coef = solve(gram, moments - row_sum * (target_sum / total), assume_a="pos")
+    mean = shift + row_sum / total
+    return coef, float(target_shift + target_sum / total - mean @ coef)
 
 
 def gate_problem(own_loss: Any, next_loss: Any, reached: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -149,6 +159,12 @@ def route(passed_on: Any, n_samples: int) -> Any:
         reached = reached & passed_on[k, :]
         region = region + xp.astype(reached, xp.int64)
     return region
+
+
+def decisions(X: Any, coefs: np.ndarray, intercepts: np.ndarray) -> Any:
+    """Return the decision of each linear gate for each row, (n_gates, n_rows)."""
+    scores = X @ on_device_of(coefs.T, X) + on_device_of(intercepts, X)
+    return namespace(scores).permute_dims(scores > 0, (1, 0))
 
 
 def chain_loss(losses: Any, region: Any) -> Any:
@@ -201,28 +217,18 @@ def quantile_row(values: Any, weight: Any, level: float) -> int:
 
 def assign_hyperplanes(X: Any, weight: Any, n_regions: int, rng: np.random.RandomState) -> Any:
     """Peel off one region after the other, each an equal share cut by a random direction."""
-    xp = namespace(weight)
-    region = xp.full(X.shape[0], n_regions - 1, dtype=xp.int64, device=compat.device(weight))
-    for k, (stays, *_) in enumerate(_peel(X, weight, n_regions, rng)):
-        region = xp.where(stays, xp.full_like(region, k), region)
-    return region
+    gates = hyperplane_gates(X, weight, n_regions, rng)
+    return route(decisions(X, *gates), X.shape[0])
 
 
 def hyperplane_gates(
-    X: np.ndarray, weight: np.ndarray, n_regions: int, rng: np.random.RandomState
+    X: Any, weight: Any, n_regions: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the slices of ``assign_hyperplanes`` as gates: (n_regions - 1, n_features), offsets.
 
     A gate lies halfway between the rows on either side of its cut, so that rounding moves no row.
     """
     coefs, offsets = np.zeros((n_regions - 1, X.shape[1])), np.ones(n_regions - 1)
-    for k, (_, direction, below, above) in enumerate(_peel(X, weight, n_regions, rng)):
-        coefs[k], offsets[k] = direction, -0.5 * (below + above)
-    return coefs, offsets
-
-
-def _peel(X, weight, n_regions, rng):
-    """Yield rows, direction and the values on either side of the cut of each slice but the last."""
     xp = namespace(weight)
     rest = xp.ones(X.shape[0], dtype=xp.bool, device=compat.device(weight))
     for k in range(n_regions - 1):
@@ -231,10 +237,11 @@ def _peel(X, weight, n_regions, rng):
         rows = xp.nonzero(rest)[0]
         values = xp.take(along, rows)
         cut = values[quantile_row(values, xp.take(weight, rows), 1.0 / (n_regions - k))]
-        stays, rest = rest & (along <= cut), rest & (along > cut)
+        rest = rest & (along > cut)
         if not bool(xp.any(rest)):
-            return
-        yield stays, direction, cut, xp.min(along[rest])
+            break
+        coefs[k], offsets[k] = direction, -0.5 * float(cut + xp.min(along[rest]))
+    return coefs, offsets
 
 
 def assign_kmeans(
@@ -249,17 +256,28 @@ def assign_kmeans(
     An emptied centre stays where it was.
     """
     centers = first_centers(X, weight, n_regions, rng)
-    xp, region = namespace(weight), None
-    weight = xp.astype(weight, X.dtype)
-    for _ in range(n_steps + 1):
-        previous, region = region, nearest_center(X, centers)
-        if previous is not None and bool(xp.all(region == previous)):
+    xp = namespace(weight)
+    for _ in range(n_steps):
+        previous = centers
+        centers = moved_centers(centers, center_sums(X, weight, centers))
+        if bool(xp.all(centers == previous)):
             break
-        shares = xp.astype(_is_in(region, n_regions), X.dtype) * weight[:, None]
-        mass = xp.sum(shares, axis=0)[:, None]
-        means = shares.T @ X / xp.where(mass > 0, mass, xp.ones_like(mass))
-        centers = xp.where(mass > 0, xp.astype(means, centers.dtype), centers)
-    return region
+    return nearest_center(X, centers)
+
+
+def center_sums(X: Any, weight: Any, centers: Any) -> tuple[Any, Any]:
+    """Return the weight and the sum of the rows nearest to each centre; they add over blocks."""
+    xp = namespace(weight)
+    nearest = _is_in(nearest_center(X, centers), centers.shape[0])
+    shares = xp.astype(nearest, X.dtype) * xp.astype(weight, X.dtype)[:, None]
+    return xp.sum(shares, axis=0), shares.T @ X
+
+
+def moved_centers(centers: Any, sums: tuple[Any, Any]) -> Any:
+    """Return the means of rows in place of centres; those without rows do not move."""
+    xp, mass, total = namespace(centers), sums[0][:, None], sums[1]
+    means = total / xp.where(mass > 0, mass, xp.ones_like(mass))
+    return xp.where(mass > 0, xp.astype(means, centers.dtype), centers)
 
 
 def first_centers(X: Any, weight: Any, n_regions: int, rng: np.random.RandomState) -> Any:
