@@ -83,26 +83,6 @@ def _difference(before, after) -> float:
     return 0.0 if before == after else np.nan
 
 
-class PlausibleProblem(Problem):
-    """A problem whose solutions must also lie where rows are."""
-
-    density = None
-
-    def flipped(self, Z, rows) -> np.ndarray:
-        """Return whether points have a wanted label and lie where rows are dense."""
-        hit = super().flipped(Z, rows)
-        if self.density is not None and hit.any():
-            hit[hit] = self.density(self.chart.columns(Z[hit], rows[hit]))
-        return hit
-
-    def take(self, rows) -> "PlausibleProblem":
-        """Return the problem of some queries."""
-        plain = super().take(rows)
-        part = PlausibleProblem(plain.model, plain.chart, plain.own, plain.target)
-        part.density = self.density
-        return part
-
-
 class Density:
     """Whether rows are as close to their fifth-nearest row as a share of the training rows are."""
 
@@ -143,8 +123,7 @@ class CounterfactualSearch:
         plausibility,
     ):
         d = X.shape[1]
-        self.model = model
-        self.dtype = dtype
+        self.model, self.dtype = model, dtype
         self.free = ~column_mask(immutable, d, names, "immutable")
         if not self.free.any():
             raise ValueError(
@@ -170,12 +149,10 @@ class CounterfactualSearch:
             scale = np.where(is_category, 0.0, weights) if weights.ndim == 1 else weights
             self.density = Density(X, scale, plausibility)
         self.is_bounded = bounds is not None
-        self.is_free = (
-            self.free.all() and not self.is_bounded and not is_category.any()
-        ) and self.density is None
+        has_conditions = self.is_bounded or is_category.any() or self.density is not None
+        self.is_free = self.free.all() and not has_conditions
         chart = Chart(X, weights, self.free)
-        numeric = ~is_category[self.free]
-        self.references = ReferenceRows(chart.coordinates(X), codes, numeric)
+        self.references = ReferenceRows(chart.Z, codes, ~is_category[self.free])
         # A search of free columns from the proposals of all: their first ones.
         n_free = int(self.free.sum())
         proposals = tuple(part[:, :, :n_free] for part in search.proposals)
@@ -188,19 +165,20 @@ class CounterfactualSearch:
 
         ``nearest`` are nearest points without conditions, if that is known to be enough.
         """
-        n = len(rows)
-        chart = Chart(rows, self.weights, self.free)
-        problem = PlausibleProblem(self.model, chart, own, np.full(n, code))
-        problem.density = self.density
-        low, high = self._box(chart, problem.Z)
+        # In the precision in which points are returned, so that each has the label it was given.
+        chart = Chart(rows, self.weights, self.free, self.dtype)
+        problem = Problem(self.model, chart, own, code, self.density, self._box(chart))
         there = own == code
-        best = self._candidates(problem, low, high) if nearest is None else nearest
+        best = self._candidates(problem) if nearest is None else nearest
         best.status[there] = ON_SURFACE
-        outer, ok = self._beyond(problem, best, low, high)
+        outer, ok = self._beyond(problem, best)
         outer = self._set_back(problem, outer, ok & ~there)
-        points, labels, found = self._confirm(problem, outer, ok, low, high)
-        points[there], labels[there], found[there] = rows[there], own[there], True
-        points[~found], labels[~found] = rows[~found], own[~found]
+        every = np.arange(len(rows))
+        points = chart.columns(outer, every)
+        labels = self.model.codes(points)
+        found = there | (ok & problem.reached(labels, every))
+        same = there | ~found
+        points[same], labels[same] = rows[same], own[same]
         numeric = self.references.numeric
         distances = mixed_distance(chart.coordinates(points), problem.Z, numeric)
         distances[there] = 0.0
@@ -213,30 +191,27 @@ class CounterfactualSearch:
             "status": np.where(found, np.where(there, ON_SURFACE, best.status), NO_SURFACE),
         }
 
-    def _box(self, chart, Z):
+    def _box(self, chart):
         """Return the limits in coordinates; a row outside keeps its own value as limit."""
         if not self.is_bounded:
-            return np.full(Z.shape, -np.inf), np.full(Z.shape, np.inf)
-        low = self.low[self.free] * chart.forward
-        high = self.high[self.free] * chart.forward
-        return np.minimum(low, Z), np.maximum(high, Z)
+            return -np.inf, np.inf
+        low, high = (limit[self.free] * chart.forward for limit in (self.low, self.high))
+        return np.minimum(low, chart.Z), np.maximum(high, chart.Z)
 
-    def _candidates(self, problem, low, high) -> NearestPoints:
+    def _candidates(self, problem) -> NearestPoints:
         """Return near points of a wanted label, improved by gradients where they are known."""
-        limits = {"low": low, "high": high}
-        best = nearest_by_labels(problem, self.search, check=not self.is_free, **limits)
-        self._reach_farther(problem, best, low, high)
+        best = nearest_by_labels(problem, self.search, check=not self.is_free)
+        self._reach_farther(problem, best)
         if self.model.oracle is not None and self.references.numeric.all():
-            best = self._descend(problem, best, low, high)
+            self._descend(problem, best)
         return best
 
-    def _reach_farther(self, problem, best: NearestPoints, low, high) -> None:
+    def _reach_farther(self, problem, best: NearestPoints) -> None:
         """Go beyond rows, or down the gradient, where no row nearby keeps the wanted label."""
         lost = np.flatnonzero(best.status == NO_SURFACE)
         if not lost.size:
             return
         part = problem.take(lost)
-        limits = low[lost], high[lost]
         found = self.references.opposites(part.Z, part.own, part.target, _N_FARTHER)
         owner, column = np.nonzero(found >= 0)
         ends = self.references.rows[found[owner, column]]
@@ -245,7 +220,7 @@ class CounterfactualSearch:
         for factor in _FARTHER:
             far = np.where(numeric, part.Z[owner] + factor * (ends - part.Z[owner]), ends)
             owners.append(owner)
-            points.append(np.clip(far, limits[0][owner], limits[1][owner]))
+            points.append(far)
         if self.model.oracle is not None and numeric.all():
             none = np.zeros(len(lost), dtype=bool)
             roots, status = project(
@@ -254,19 +229,19 @@ class CounterfactualSearch:
             some = np.flatnonzero(status == CONVERGED)
             pushed = self._pushed(part.Z[some], roots.points[some], _MARGINS[0])
             owners.append(some)
-            points.append(np.clip(pushed, limits[0][some], limits[1][some]))
-        owner, ends = np.concatenate(owners), np.concatenate(points)
+            points.append(pushed)
+        owner = np.concatenate(owners)
+        ends = part.cut(np.concatenate(points), owner)
         good = part.flipped(ends, owner) if len(owner) else np.empty(0, dtype=bool)
         order = np.argsort(owner[good], kind="stable")
         extra = (owner[good][order], ends[good][order])
-        limited = {"low": limits[0], "high": limits[1]}
-        best.put(lost, nearest_by_labels(part, self.search, check=True, extra=extra, **limited))
+        best.put(lost, nearest_by_labels(part, self.search, check=True, extra=extra))
 
-    def _descend(self, problem, best: NearestPoints, low, high) -> NearestPoints:
+    def _descend(self, problem, best: NearestPoints) -> None:
         """Improve points by quadratic programming, holding columns that reach their limit."""
         rows = np.flatnonzero(best.status == CONVERGED)
         if not rows.size:
-            return best
+            return
         Q, start = problem.Z[rows].copy(), best.outer[rows].copy()
         held = np.zeros(start.shape, dtype=bool)
         step = float(np.median(norms(start - Q))) or 1.0
@@ -279,26 +254,22 @@ class CounterfactualSearch:
             feet = nearest_points(
                 evaluate, Q, start, np.arange(len(rows)), step=step, tol=1e-6 * step
             )
-            outside = (feet.points < low[rows]) | (feet.points > high[rows])
+            start = problem.cut(feet.points, rows)
+            outside = start != feet.points
             if not outside.any():
                 break
-            start = np.clip(feet.points, low[rows], high[rows])
             held = held | outside
             Q = np.where(held, start, Q)
-        points = np.clip(feet.points, low[rows], high[rows])
-        numeric = self.references.numeric
-        Z = problem.Z[rows]
+        points, Z, numeric = problem.cut(feet.points, rows), problem.Z[rows], self.search.numeric
         better = feet.converged & (
             mixed_distance(points, Z, numeric) < mixed_distance(best.outer[rows], Z, numeric)
         )
-        outer, ok = self._step_over(problem, points, rows, better, low, high)
+        outer, ok = self._step_over(problem, points, rows, better)
         some = rows[ok]
         best.points[some], best.outer[some] = points[ok], outer[ok]
-        return best
 
-    def _step_over(self, problem, points, rows, wanted, low, high):
+    def _step_over(self, problem, points, rows, wanted):
         """Push points away from their queries until the label is a wanted one."""
-        low, high = low[rows], high[rows]
         ok = np.zeros(len(points), dtype=bool)
         outer = points.copy()
         for margin in _MARGINS:
@@ -306,7 +277,7 @@ class CounterfactualSearch:
             if not some.size:
                 break
             pushed = self._pushed(problem.Z[rows[some]], points[some], margin)
-            pushed = np.clip(pushed, low[some], high[some])
+            pushed = problem.cut(pushed, rows[some])
             hit = problem.flipped(pushed, rows[some])
             outer[some[hit]], ok[some[hit]] = pushed[hit], True
         return outer, ok
@@ -314,11 +285,11 @@ class CounterfactualSearch:
     def _pushed(self, Z, points, margin):
         return np.where(self.references.numeric, points + margin * (points - Z), points)
 
-    def _beyond(self, problem, best: NearestPoints, low, high):
+    def _beyond(self, problem, best: NearestPoints):
         """Return points a little beyond the surface, and whether they have the label."""
         rows = np.arange(len(best.points))
         known = best.status != NO_SURFACE
-        outer, ok = self._step_over(problem, best.points, rows, known, low, high)
+        outer, ok = self._step_over(problem, best.points, rows, known)
         some = np.flatnonzero(known & ~ok)
         if some.size:
             # The far end of the bracket has the label, however ragged the surface is.
@@ -367,41 +338,6 @@ class CounterfactualSearch:
         rest, trial, far = rest[hit], trial[hit], far[hit]
         _, end = bisect(problem.flipped, trial, far, rows[rest], numeric, n_halvings=12)
         Y[rest] = end
-
-    def _confirm(self, problem, outer, ok, low, high):
-        """Predict the points again, in the precision in which they are returned."""
-        rows = np.arange(len(outer))
-        points = self._columns(problem, outer)
-        labels = problem.model.codes(points)
-        found = ok & problem.reached(labels, rows) & self._is_dense(points)
-        for margin in _MARGINS:
-            some = np.flatnonzero(ok & ~found)
-            if not some.size:
-                break
-            pushed = self._pushed(problem.Z[some], outer[some], margin)
-            pushed = np.clip(pushed, low[some], high[some])
-            again = self._columns(problem, pushed, some)
-            codes = problem.model.codes(again)
-            good = problem.reached(codes, some) & self._is_dense(again)
-            points[some[good]], labels[some[good]] = again[good], codes[good]
-            found[some[good]] = True
-        return points, labels, found
-
-    def _is_dense(self, points) -> np.ndarray:
-        if self.density is None:
-            return np.ones(len(points), dtype=bool)
-        return self.density(points)
-
-    def _columns(self, problem, Z, rows=None):
-        """Return columns rounded as they will be returned; what did not change is exact."""
-        rows = np.arange(len(Z)) if rows is None else rows
-        points = problem.chart.columns(Z, rows)
-        base = problem.chart.base[rows]
-        same = np.ones(points.shape, dtype=bool)
-        same[:, self.free] = problem.Z[rows] == Z
-        if problem.chart.is_diagonal:
-            points = np.where(same, base, points)
-        return points.astype(self.dtype).astype(np.float64)
 
 
 def _limits(bounds, d: int):

@@ -246,9 +246,9 @@ class DecisionSurface(BaseEstimator):
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
         numeric = wrap.is_numeric(X.shape[1])
         self._weights = metric_matrix(self.metric, self._X, numeric)
-        chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))
+        chart = Chart(self._X, self._weights)
         self._codes = labels
-        self._references = ReferenceRows(chart.coordinates(self._X), labels, numeric)
+        self._references = ReferenceRows(chart.Z, labels, numeric)
         seeds = random_seeds(self.random_state, 2)
         self._proposals = random_proposals(np.random.RandomState(seeds[0]), X.shape[1])
         with unreported():
@@ -289,15 +289,18 @@ class DecisionSurface(BaseEstimator):
             rows = np.sort(
                 np.random.RandomState(seed).choice(n, self.n_surface_points, replace=False)
             )
-        queries, any_other = chart.coordinates(self._X[rows]), np.full(len(rows), -1)
-        found = self._references.opposites(queries, labels[rows], any_other, 1)[:, 0]
+        any_other = np.full(len(rows), -1)
+        found = self._references.opposites(chart.Z[rows], labels[rows], any_other, 1)[:, 0]
         rows, found = rows[found >= 0], found[found >= 0]
         start, end = self._references.rows[rows], self._references.rows[found]
         lengths = mixed_distance(end, start, self._references.numeric)
         self.length_ = float(np.median(lengths)) if len(rows) else 1.0
         by_label = Model(self.estimator_, wrap, "labels", None)
         near = np.linspace(0, max(len(rows) - 1, 0), min(len(rows), 30)).astype(int)
-        probe = self._probe(by_label, chart, labels, rows[near], start[near], end[near])
+        problem = self._problem(self._X[rows[near]], labels[rows[near]], model=by_label)
+        numeric, every = self._references.numeric, np.arange(len(near))
+        ends = bisect(problem.flipped, start[near], end[near], every, numeric, n_halvings=4)
+        probe = chart.columns(0.5 * (ends[0] + ends[1]), rows[near])
         kind, oracle = make_oracle(self.estimator_, self._X, wrap, self.oracle, probe)
         has_boxes = self.oracle == "auto" and not wrap.is_mixed
         self._boxes = tree_boxes(self.estimator_) if has_boxes else None
@@ -305,7 +308,7 @@ class DecisionSurface(BaseEstimator):
         self._model = Model(self.estimator_, wrap, kind, oracle)
         if oracle is None:
             self._label_midpoints(chart, seed)
-        problem = self._problem(self._X[rows], labels[rows], np.full(len(rows), -1))
+        problem = self._problem(self._X[rows], labels[rows])
         self._pool = self._pool_of(problem, start, end, labels[rows]).thinned(_CELL * self.length_)
         self._surface_points = chart.columns(self._pool.points, rows).astype(self._dtype)
         if not len(rows):
@@ -333,21 +336,10 @@ class DecisionSurface(BaseEstimator):
             np.concatenate([Z, middle]), np.concatenate([codes, labels]), numeric
         )
 
-    def _probe(self, model, chart, labels, rows, start, end):
-        """Return points close to the surface, in columns."""
-        own = Chart(self._X[rows], self._weights, chart.free)
-        problem = Problem(model, own, labels[rows], np.full(len(rows), -1))
-        numeric = self._references.numeric
-        inner, outer = bisect(
-            problem.flipped, start, end, np.arange(len(rows)), numeric, n_halvings=4
-        )
-        return chart.columns(0.5 * (inner + outer), rows)
-
     def _pool_of(self, problem, start, end, own) -> SurfacePool:
         rows = np.arange(len(start))
-        numeric = self._references.numeric
         if self._model.oracle is None or not len(start):
-            inner, outer = bisect(problem.flipped, start, end, rows, numeric)
+            inner, outer = bisect(problem.flipped, start, end, rows, self._references.numeric)
             points = 0.5 * (inner + outer)
         else:
             f_start, _ = problem.evaluate(start, rows, False)
@@ -389,9 +381,8 @@ class DecisionSurface(BaseEstimator):
         X = query_rows(self, numbers).astype(np.float64)
         return X, Model(self.estimator_, wrap, self._model.kind, self._model.oracle)
 
-    def _problem(self, X, own, target, model=None) -> Problem:
-        chart = Chart(X, self._weights, np.ones(X.shape[1], dtype=bool))
-        return Problem(self._model if model is None else model, chart, own, target)
+    def _problem(self, X, own, target=-1, model=None) -> Problem:
+        return Problem(model or self._model, Chart(X, self._weights), own, target)
 
     def _blocks(self, n_rows: int):
         d = self.n_features_in_
@@ -605,7 +596,7 @@ class DecisionSurface(BaseEstimator):
         rng = check_random_state(random_state)
         rows = rng.randint(len(self._X), size=n_samples)
         own = self._codes[rows]
-        problem = self._problem(self._X[rows], own, np.full(n_samples, -1))
+        problem = self._problem(self._X[rows], own)
         found = self._references.opposites(problem.Z, own, problem.target, 8)
         choice = rng.randint(8, size=n_samples) % (found >= 0).sum(axis=1)
         ends = self._references.rows[found[np.arange(n_samples), choice]]
@@ -695,8 +686,7 @@ class DecisionSurface(BaseEstimator):
             own, found = model.codes(rows[block]), None
             with unreported():
                 if conditions.is_free and metric is None:
-                    problem = self._problem(rows[block], own, np.full(len(own), code), model)
-                    found = nearest(problem, search)
+                    found = nearest(self._problem(rows[block], own, code, model), search)
                 parts.append(conditions.find(rows[block], own, code, found))
         joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
         joined["labels"] = self.classes_[joined["labels"]]

@@ -75,14 +75,18 @@ class Chart:
         Queries in their own columns; columns that are not free keep these values.
     weights : ndarray of shape (n_features,) or (n_features, n_features)
         What ``metric_matrix`` returned.
-    free : ndarray of bool of shape (n_features,)
-        Columns that may change.
+    free : ndarray of bool of shape (n_features,), default=None
+        Columns that may change; ``None`` for all.
+    dtype : dtype, default=None
+        Precision to which points are rounded, except for values that are those of the query;
+        ``None`` leaves them as they are.
     """
 
-    def __init__(self, base, weights, free):
+    def __init__(self, base, weights, free=None, dtype=None):
         self.base = base
-        self.free = free
-        self.all_free = bool(free.all())
+        self.free = np.ones(base.shape[1], dtype=bool) if free is None else free
+        self.all_free, self.dtype = bool(self.free.all()), dtype
+        free = self.free
         if weights.ndim == 1:
             self.forward = weights[free]
             self.backward = 1.0 / self.forward
@@ -90,11 +94,12 @@ class Chart:
             self.forward = np.linalg.cholesky(weights[np.ix_(free, free)])
             self.backward = np.linalg.inv(self.forward)
         self.is_diagonal = self.forward.ndim == 1
+        self.Z = self.coordinates(base)
 
     def take(self, rows) -> "Chart":
         """Return the chart of some queries."""
         part = copy.copy(self)
-        part.base = self.base[rows]
+        part.base, part.Z = self.base[rows], self.Z[rows]
         return part
 
     def coordinates(self, X) -> np.ndarray:
@@ -105,6 +110,10 @@ class Chart:
     def columns(self, Z, rows) -> np.ndarray:
         """Return the rows at coordinates ``Z`` of the queries ``rows``."""
         values = Z * self.backward if self.is_diagonal else Z @ self.backward
+        if self.dtype is not None:
+            if self.is_diagonal:
+                values = np.where(Z == self.Z[rows], self.base[rows][:, self.free], values)
+            values = values.astype(self.dtype).astype(np.float64)
         if self.all_free:
             return values
         X = self.base[rows].copy()
@@ -137,16 +146,24 @@ class Problem:
         Coordinates of the search.
     own : ndarray of shape (n_queries,)
         Codes predicted at the queries.
-    target : ndarray of shape (n_queries,)
+    target : int or ndarray of shape (n_queries,), default=-1
         Codes to reach, -1 for any other than the own one.
+    density : callable, default=None
+        Whether rows are where known rows are, which is wanted too.
+    limits : tuple of array, default=(-inf, inf)
+        Lowest and highest coordinates of points, of shape (n_queries, n_coordinates).
     """
 
-    def __init__(self, model: Model, chart: Chart, own, target):
+    def __init__(
+        self, model: Model, chart: Chart, own, target=-1, density=None, limits=(-np.inf, np.inf)
+    ):
         self.model = model
         self.chart = chart
         self.own = own
-        self.target = target
-        self.Z = chart.coordinates(chart.base)
+        self.target = np.broadcast_to(target, own.shape)
+        self.density = density
+        self.Z = chart.Z
+        self.low, self.high = (np.broadcast_to(limit, self.Z.shape) for limit in limits)
         self.n_evaluations = np.zeros(len(own), dtype=np.int64)
 
     @property
@@ -171,14 +188,18 @@ class Problem:
         return np.where(target < 0, codes != self.own[rows], codes == target)
 
     def flipped(self, Z, rows) -> np.ndarray:
-        """Return whether points have a wanted label."""
+        """Return whether points have a wanted label, and lie where rows are dense if wanted."""
         np.add.at(self.n_evaluations, rows, 1)
-        return self.reached(self.model.codes(self.chart.columns(Z, rows)), rows)
+        X = self.chart.columns(Z, rows)
+        hit = self.reached(self.model.codes(X), rows)
+        if self.density is not None and hit.any():
+            hit[hit] = self.density(X[hit])
+        return hit
 
     def evaluate(self, Z, rows, gradient: bool, rivals=None):
         """Return the score oriented to be positive on the query's side, and its gradient.
 
-        ``rivals`` names one other class per point to compare with; by default it is the best one.
+        ``rivals`` names one other class per point to compare with; -1 or ``None`` is the best one.
         """
         np.add.at(self.n_evaluations, rows, 1)
         values, slopes = self.model.scores(self.chart.columns(Z, rows), gradient)
@@ -197,13 +218,13 @@ class Problem:
     def _compared(self, values, rows, rivals):
         """Return the two classes whose scores are compared at each point."""
         own, target = self.own[rows], self.target[rows]
-        if rivals is not None:
-            return own, rivals
-        fixed = np.where(target < 0, own, target)
         others = values.copy()
-        others[np.arange(len(values)), fixed] = -np.inf
+        others[np.arange(len(values)), np.where(target < 0, own, target)] = -np.inf
         best = others.argmax(axis=1)
-        return np.where(target < 0, own, best), np.where(target < 0, best, target)
+        plus, minus = np.where(target < 0, own, best), np.where(target < 0, best, target)
+        if rivals is None:
+            return plus, minus
+        return np.where(rivals < 0, plus, own), np.where(rivals < 0, minus, rivals)
 
     def rivals_at(self, Z, rows) -> np.ndarray:
         """Return the runner-up class at points."""
@@ -213,7 +234,12 @@ class Problem:
 
     def take(self, rows) -> "Problem":
         """Return the problem of some queries."""
-        return Problem(self.model, self.chart.take(rows), self.own[rows], self.target[rows])
+        chart, limits = self.chart.take(rows), (self.low[rows], self.high[rows])
+        return Problem(self.model, chart, self.own[rows], self.target[rows], self.density, limits)
+
+    def cut(self, Z, rows) -> np.ndarray:
+        """Return points cut to the limits of their queries."""
+        return np.clip(Z, self.low[rows], self.high[rows])
 
 
 @saved(rows="n d", codes="n", numeric="d")

@@ -1,13 +1,11 @@
 """Points of a decision surface: some point, the first one on a ray, the nearest one."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vicinal._base import saved
-from vicinal._kernels.surface import _roots
 from vicinal._kernels.surface._closed_forms import leaf_boxes, nearest_in_boxes
 from vicinal._kernels.surface._nearest_point import (
     bisect,
@@ -24,6 +22,7 @@ from vicinal._kernels.surface._roots import (
     NOT_CONVERGED,
     ON_SURFACE,
     Roots,
+    SurfaceStatus,
     march,
     norms,
     project,
@@ -48,31 +47,6 @@ _OTHER_DIRECTION = 0.9
 _RESTART_RADIUS = 1.25
 # Cosine between offset and gradient above which a stalled descent stands at the nearest point.
 _NEARLY_ORTHOGONAL = 0.9995
-
-
-class SurfaceStatus(IntEnum):
-    """Outcome of a search for one row, as the whole number stored in ``status`` arrays.
-
-    Examples
-    --------
-    >>> from vicinal.surface._search import SurfaceStatus
-    >>> SurfaceStatus(3).name
-    'NO_CROSSING'
-    """
-
-    CONVERGED = _roots.CONVERGED
-    """The point lies on the surface and satisfies the conditions of the search."""
-    ON_SURFACE = _roots.ON_SURFACE
-    """The row itself lies on the surface."""
-    KINK = _roots.KINK
-    """The point lies on the surface, but the gradient jumps there: trust the distance, which is
-    that of the nearest point found from labels, and not the normal."""
-    NO_CROSSING = _roots.NO_CROSSING
-    """The ray ends before any surface."""
-    NO_SURFACE = _roots.NO_SURFACE
-    """No row and no point with another label is known."""
-    NOT_CONVERGED = _roots.NOT_CONVERGED
-    """The iteration stopped early; the point is the last one."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +80,7 @@ class SurfaceProjection:
     @property
     def converged(self) -> np.ndarray:
         """Rows whose search ended as it should."""
-        return np.isin(self.status, (CONVERGED, ON_SURFACE))
+        return np.isin(self.status, (SurfaceStatus.CONVERGED, SurfaceStatus.ON_SURFACE))
 
 
 class NearestPoints(NamedTuple):
@@ -168,7 +142,7 @@ def some_point(problem: Problem, search: SurfaceSearch) -> NearestPoints:
     n = len(problem.own)
     if problem.model.oracle is None:
         return _some_point_by_labels(problem, search)
-    owner, ends = segment_ends(problem, search, 1, check=False)
+    owner, ends = segment_ends(problem, search, 1)
     has_end, full = np.zeros(n, dtype=bool), problem.Z.copy()
     has_end[owner], full[owner] = True, ends
     roots, status = project(
@@ -199,7 +173,7 @@ def _with_gradients(problem, roots: Roots, status) -> NearestPoints:
 
 
 def _some_point_by_labels(problem, search) -> NearestPoints:
-    owner, ends = segment_ends(problem, search, 1, check=False)
+    owner, ends = segment_ends(problem, search, 1)
     inner, outer = bisect(problem.flipped, problem.Z[owner], ends, owner, search.numeric)
     points, beyond = problem.Z.copy(), problem.Z.copy()
     points[owner], beyond[owner] = 0.5 * (inner + outer), outer
@@ -311,9 +285,7 @@ def random_proposals(random_state, d: int):
     return normal, resets, anywhere
 
 
-def segment_ends(
-    problem: Problem, search: SurfaceSearch, k: int, *, check: bool, low=-np.inf, high=np.inf
-):
+def segment_ends(problem: Problem, search: SurfaceSearch, k: int, *, check: bool = False):
     """Return up to ``k`` points of a wanted label near each query: (owner, points).
 
     With ``check`` the points take the fixed columns of the query and are cut to the limits, and
@@ -325,8 +297,7 @@ def segment_ends(
     points = references.rows[candidates[owner, column]]
     if not check:
         return owner, points
-    limits = [np.broadcast_to(limit, problem.Z.shape)[owner] for limit in (low, high)]
-    points = np.clip(points, *limits)
+    points = problem.cut(points, owner)
     good = problem.flipped(points, owner) if len(owner) else np.empty(0, dtype=bool)
     owner, points = owner[good], points[good]
     # Keep the first k of each query; owners come in order.
@@ -344,21 +315,14 @@ def best_per_query(owner, distances, n_queries):
 
 
 def nearest_by_labels(
-    problem: Problem,
-    search: SurfaceSearch,
-    *,
-    check=False,
-    low=-np.inf,
-    high=np.inf,
-    extra=None,
+    problem: Problem, search: SurfaceSearch, *, check: bool = False, extra=None
 ) -> NearestPoints:
     """Find near points of another label from labels alone.
 
     ``extra`` (owner, points) are further points that have the wanted label.
     """
-    n, d = problem.Z.shape
-    Z, numeric = problem.Z, search.numeric
-    owner, ends = segment_ends(problem, search, N_SEGMENTS, check=check, low=low, high=high)
+    (n, d), Z, numeric = problem.Z.shape, problem.Z, search.numeric
+    owner, ends = segment_ends(problem, search, N_SEGMENTS, check=check)
     _, outer = bisect(problem.flipped, Z[owner], ends, owner, numeric)
     found = [(owner, outer)]
     if search.pool is not None:
@@ -371,9 +335,9 @@ def nearest_by_labels(
     if len(owner):
         descents = _different_directions(Z, owner, outer, distances)
         some = owner[descents]
-        low, high = (np.broadcast_to(limit, (n, d))[some] for limit in (low, high))
+        limits = {"low": problem.low[some], "high": problem.high[some]}
         ends = Z[some], outer[descents], some, numeric, search.proposals
-        inside, out = contract(problem.flipped, *ends, low=low, high=high)
+        inside, out = contract(problem.flipped, *ends, **limits)
         best = best_per_query(some, mixed_distance(out, Z[some], numeric), n)
         reached = np.flatnonzero(best >= 0)
         points[reached] = np.where(numeric, 0.5 * (inside + out), out)[best[reached]]
@@ -428,8 +392,7 @@ class _Descents(NamedTuple):
 
 def nearest_by_gradient(problem: Problem, search: SurfaceSearch) -> NearestPoints:
     """Find nearest points by quadratic programming from points of the surface."""
-    n, d = problem.Z.shape
-    Z = problem.Z
+    (n, d), Z = problem.Z.shape, problem.Z
     F, G = problem.evaluate(Z, np.arange(n), True)
     best = NearestPoints(Z.copy(), Z.copy(), G, np.full(n, NO_SURFACE))
     is_on_surface = (F == 0.0) | (np.abs(F) <= 0.1 * search.tol * norms(G))
@@ -485,7 +448,7 @@ def _first_starts(problem, search, rows, F):
     missing = np.flatnonzero(np.isnan(starts).any(axis=1))
     if missing.size:
         part = problem.take(rows[missing])
-        owner, ends = segment_ends(part, search, 1, check=False)
+        owner, ends = segment_ends(part, search, 1)
         if len(owner):
             value, _ = part.evaluate(ends, owner, False)
             inside = F[rows[missing]][owner]
@@ -512,18 +475,8 @@ def _descend(problem, search, owner, starts, rivals, descents: _Descents) -> Non
     best, tol = descents.best, search.tol
 
     def evaluate(Y, chosen, gradient):
-        rows = owner[chosen]
-        if rivals is None or not (rivals[chosen] >= 0).any():
-            return problem.evaluate(Y, rows, gradient)
-        paired = rivals[chosen] >= 0
-        if paired.all():
-            return problem.evaluate(Y, rows, gradient, rivals[chosen])
-        value, slope = problem.evaluate(Y, rows, gradient)
-        part = problem.evaluate(Y[paired], rows[paired], gradient, rivals[chosen][paired])
-        value[paired] = part[0]
-        if slope is not None:
-            slope[paired] = part[1]
-        return value, slope
+        against = None if rivals is None else rivals[chosen]
+        return problem.evaluate(Y, owner[chosen], gradient, against)
 
     Q = problem.Z[owner]
     feet = nearest_points(evaluate, Q, starts, np.arange(len(owner)), step=search.length, tol=tol)

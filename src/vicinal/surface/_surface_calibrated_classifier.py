@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -251,10 +250,26 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
     def _sections(self, X, columns):
         distances = self._all_distances(X)
-        names = [(label, "the rest") for label in self.classes_]
-        if len(names) == 2:
-            names = [(self.classes_[1], show(self.classes_[0]))]
-        return [_distance_section(names, distances[0], self.scales_, self._logits(distances)[0])]
+        logits, distances = self._logits(distances)[0], distances[0]
+        # The class on the positive side of each surface, and what is on the other.
+        sides = [(show(label), "the rest") for label in self.classes_]
+        if len(sides) == 2:
+            sides = [(sides[1][0], sides[0][0])]
+        numbers = np.column_stack([distances, distances / self.scales_, expit(logits)]).tolist()
+        table = [(" or ".join(side), *own) for side, own in zip(sides, numbers, strict=True)]
+        order = np.argsort(-logits, kind="stable")
+        (inside, outside), first = sides[order[0]], table[order[0]]
+        summary = (
+            f"The row lies {show(abs(first[1]))} from the surface between {inside} and {outside}, "
+            f"on the side of {inside if first[1] > 0 else outside}; that is "
+            f"{show(abs(first[2]))} times the median distance. The probability of {inside} at this "
+            f"distance is {first[3]:.3f}."
+        )
+        head = ("surface", "distance", "in medians", "probability")
+        rows, values = [table[k] for k in order], {"distance": first[1]}
+        return [
+            ExplanationSection("distances", "Distances", summary, head, rows, "distance", values)
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -272,42 +287,3 @@ def _median_size(distances, weights) -> float:
     size = np.abs(distances[finite])
     half = np.quantile(size, 0.5, weights=weights[finite], method="inverted_cdf")
     return float(half) or float(size.max()) or 1.0
-
-
-def _distance_section(
-    names: list[tuple[Any, str]], distances: np.ndarray, scales: np.ndarray, logits: np.ndarray
-) -> ExplanationSection:
-    """Return the signed distances of one row from all surfaces, and their probabilities.
-
-    Parameters
-    ----------
-    names : list of tuple
-        The class on the positive side of each surface, and what is on the other.
-    distances, logits : ndarray of shape (n_surfaces,)
-        Signed distances, and the logits of the sigmoids there.
-    scales : ndarray of shape (n_surfaces,)
-        Median sizes of the distances of training rows.
-    """
-    table = [
-        (
-            f"{show(inside)} or {outside}",
-            float(distances[k]),
-            float(distances[k] / scales[k]),
-            float(expit(logits[k])),
-        )
-        for k, (inside, outside) in enumerate(names)
-    ]
-    order = np.argsort(-logits, kind="stable")
-    inside, outside = names[order[0]]
-    first = table[order[0]]
-    summary = (
-        f"The row lies {show(abs(first[1]))} from the surface between {show(inside)} and "
-        f"{outside}, on the side of {show(inside) if first[1] > 0 else outside}; that is "
-        f"{show(abs(first[2]))} times the median distance. The probability of {show(inside)} "
-        f"at this distance is {first[3]:.3f}."
-    )
-    head = ("surface", "distance", "in medians", "probability")
-    rows = [table[k] for k in order]
-    return ExplanationSection(
-        "distances", "Distances", summary, head, rows, "distance", {"distance": first[1]}
-    )

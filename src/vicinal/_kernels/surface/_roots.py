@@ -9,19 +9,45 @@ query's own side. A sign change is bracketed as soon as one is seen, so that wha
 known to lie on the surface and not merely where the score is small.
 """
 
+from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-# What happened to a query, as whole numbers.
-CONVERGED, ON_SURFACE, KINK, NO_CROSSING, NO_SURFACE, NOT_CONVERGED = 0, 1, 2, 3, 4, 5
+
+class SurfaceStatus(IntEnum):
+    """Outcome of a search for one row, as the whole number stored in ``status`` arrays.
+
+    Examples
+    --------
+    >>> from vicinal._kernels.surface._roots import SurfaceStatus
+    >>> SurfaceStatus(3).name
+    'NO_CROSSING'
+    """
+
+    CONVERGED = 0
+    """The point lies on the surface and satisfies the conditions of the search."""
+    ON_SURFACE = 1
+    """The row itself lies on the surface."""
+    KINK = 2
+    """The point lies on the surface, but the gradient jumps there: trust the distance, which is
+    that of the nearest point found from labels, and not the normal."""
+    NO_CROSSING = 3
+    """The ray ends before any surface."""
+    NO_SURFACE = 4
+    """No row and no point with another label is known."""
+    NOT_CONVERGED = 5
+    """The iteration stopped early; the point is the last one."""
+
+
+CONVERGED, ON_SURFACE, KINK, NO_CROSSING, NO_SURFACE, NOT_CONVERGED = map(int, SurfaceStatus)
 
 
 class Roots(NamedTuple):
     """Points on the surface with the bracket around each."""
 
     points: np.ndarray
-    values: np.ndarray
     gradients: np.ndarray | None
     inner: np.ndarray
     outer: np.ndarray
@@ -55,7 +81,7 @@ def refine_roots(
     low, high = np.zeros(m), np.ones(m)
     f_low, f_high = np.array(f_start, dtype=float), np.array(f_end, dtype=float)
     t = _secant(low, high, f_low, f_high, 0.02)
-    points, values = start.copy(), f_low.copy()
+    points = start.copy()
     gradients = np.zeros((m, d)) if slopes else None
     mark, wait = np.ones(m), np.zeros(m, dtype=int)
     active = np.arange(m)
@@ -65,7 +91,7 @@ def refine_roots(
         a = active
         Y = start[a] + t[a, None] * V[a]
         F, G = evaluate(Y, rows[a], slopes)
-        points[a], values[a] = Y, F
+        points[a] = Y
         inside = F > 0.0
         if not slopes:
             # Illinois: an end kept twice counts half, so that the secant moves it at last.
@@ -94,7 +120,7 @@ def refine_roots(
         t[a] = np.where(good, step, low[a] + 0.5 * width)
         active = a[~done]
     inner, outer = start + low[:, None] * V, start + high[:, None] * V
-    return Roots(points, values, gradients, inner, outer)
+    return Roots(points, gradients, inner, outer)
 
 
 def _secant(low, high, f_low, f_high, margin):
@@ -123,7 +149,8 @@ def project(evaluate, Q, ends, has_end, *, step, tol, slopes=True, max_iter=8):
     rows = np.arange(n)
     Y = Q.copy()
     F, G = evaluate(Y, rows, True)
-    roots = Roots(Y.copy(), F.copy(), G.copy(), Y.copy(), Y.copy())
+    roots = Roots(Y.copy(), G.copy(), Y.copy(), Y.copy())
+    refined = partial(refine_roots, evaluate, tol=tol, slopes=slopes)
     status = np.full(n, NOT_CONVERGED)
     status[np.abs(F) <= 0.1 * tol * norms(G)] = ON_SURFACE
     status[F == 0.0] = ON_SURFACE
@@ -142,17 +169,11 @@ def project(evaluate, Q, ends, has_end, *, step, tol, slopes=True, max_iter=8):
         value, gradient = evaluate(trial, active, True)
         crossed = value <= 0.0
         some = active[crossed]
-        if some.size:
-            found = refine_roots(
-                evaluate, Y[some], trial[crossed], some, F[some], value[crossed], tol=tol,
-                slopes=slopes,
-            )  # fmt: skip
-            roots.put(some, found)
-            status[some] = CONVERGED
+        roots.put(some, refined(Y[some], trial[crossed], some, F[some], value[crossed]))
+        status[some] = CONVERGED
         near = ~crossed & (value <= 0.1 * tol * norms(gradient))
         some = active[near]
-        same = (trial[near], value[near], gradient[near], trial[near], trial[near])
-        roots.put(some, Roots(*same))
+        roots.put(some, Roots(trial[near], gradient[near], trial[near], trial[near]))
         status[some] = CONVERGED
         grew = ~crossed & ~near & (iteration >= 3) & (value >= F[active])
         fallen[active[grew]] = True
@@ -165,10 +186,7 @@ def project(evaluate, Q, ends, has_end, *, step, tol, slopes=True, max_iter=8):
         value, _ = evaluate(ends[some], some, False)
         good = value <= 0.0
         some = some[good]
-        found = refine_roots(
-            evaluate, Q[some], ends[some], some, first[some], value[good], tol=tol, slopes=slopes
-        )
-        roots.put(some, found)
+        roots.put(some, refined(Q[some], ends[some], some, first[some], value[good]))
         status[some] = CONVERGED
     return roots, status
 
@@ -181,7 +199,8 @@ def march(evaluate, Q, V, *, stride, t_max, tol, slopes=True, max_iter=1000):
     """
     n = len(Q)
     F, G = evaluate(Q, np.arange(n), True)
-    roots = Roots(Q.copy(), F.copy(), G.copy(), Q.copy(), Q.copy())
+    roots = Roots(Q.copy(), G.copy(), Q.copy(), Q.copy())
+    refined = partial(refine_roots, evaluate, tol=tol, slopes=slopes)
     status = np.full(n, NO_CROSSING)
     status[(F == 0.0) | (np.abs(F) <= 0.1 * tol * norms(G))] = ON_SURFACE
     t = np.zeros(n)
@@ -199,14 +218,9 @@ def march(evaluate, Q, V, *, stride, t_max, tol, slopes=True, max_iter=1000):
         value, gradient = evaluate(trial, active, True)
         crossed = value <= 0.0
         some = active[crossed]
-        if some.size:
-            start = Q[some] + t[some, None] * V[some]
-            found = refine_roots(
-                evaluate, start, trial[crossed], some, F[some], value[crossed], tol=tol,
-                slopes=slopes,
-            )  # fmt: skip
-            roots.put(some, found)
-            status[some] = CONVERGED
+        start = Q[some] + t[some, None] * V[some]
+        roots.put(some, refined(start, trial[crossed], some, F[some], value[crossed]))
+        status[some] = CONVERGED
         t[active], F[active], G[active] = to, value, gradient
         active = active[~crossed & (to < t_max[active])]
     status[active] = NOT_CONVERGED
