@@ -19,9 +19,8 @@ from threadpoolctl import threadpool_limits
 from vicinal._base import training_data
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
-from vicinal.partition._fit import CLASSIFIERS, resolve
+from vicinal.partition._fit import CLASSIFIERS, ArrayEngine, hard_start, resolve
 from vicinal.partition._learners import make_learner
-from vicinal.partition._sweeps import ArrayEngine, hard_start
 
 
 def xor(seed, std=0.1, n=40):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vicinal.partition._sweeps import Engine, Outcome, Run, run_sweeps
+from vicinal.partition._fit import Engine, Outcome, Run, run_sweeps
 from vicinal.partition.stages import ConstantGate
 
 

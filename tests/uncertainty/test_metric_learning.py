@@ -39,9 +39,9 @@ def test_lbfgs_reports_when_it_ran_out_of_steps():
 def test_annealing_ascends_and_keeps_the_best(rng):
     watch = BestIterate(lambda matrices: sum(value_of(A) for A in matrices), None)
     annealed_ascent(
-        [hill, hill],
-        [value_of, value_of],
-        [np.eye(2), -np.eye(2)],
+        lambda matrices: np.stack([hill(A)[1] for A in matrices]),
+        lambda matrices: sum(map(value_of, matrices)),
+        np.stack([np.eye(2), -np.eye(2)]),
         watch,
         max_iter=150,
         temperature=0.1,
@@ -63,9 +63,9 @@ def test_annealing_accepts_a_loss_with_its_probability(rng, loss, n_proposals):
     for _ in range(n_runs):
         watch = BestIterate(lambda matrices: 0.0, None)
         annealed_ascent(
-            [lambda A: (0.0, np.zeros_like(A))],
-            [lambda A: 0.0 if np.array_equal(A, start) else -loss],
-            [start],
+            np.zeros_like,
+            lambda matrices: 0.0 if np.array_equal(matrices[0], start) else -loss,
+            start[None],
             watch,
             max_iter=n_proposals,
             temperature=0.1,
@@ -84,9 +84,9 @@ def test_the_sign_of_print_would_descend(rng):
     """Algorithm 1 prints a minus where the objective is to be maximised."""
     watch = BestIterate(lambda matrices: value_of(matrices[0]), None)
     annealed_ascent(
-        [lambda A: (0.0, -hill(A)[1])],
-        [value_of],
-        [np.eye(2)],
+        lambda matrices: -hill(matrices[0])[1][None],
+        lambda matrices: value_of(matrices[0]),
+        np.eye(2)[None],
         watch,
         max_iter=50,
         temperature=10.0,

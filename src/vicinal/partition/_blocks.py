@@ -35,7 +35,19 @@ from vicinal._base import (
 from vicinal._kernels.cascade import _hard as kernels
 from vicinal._kernels.linear._covariance import LDAStatistics, lda_statistics
 from vicinal._kernels.linear._regression import Steps, logistic_steps, logistic_sums
-from vicinal.partition._fit import CascadeFit, Settings, choose_n_regions, limit_regions, resolve
+from vicinal.partition import stages
+from vicinal.partition._fit import (
+    CascadeFit,
+    Engine,
+    Outcome,
+    Problem,
+    Run,
+    Settings,
+    choose_n_regions,
+    limit_regions,
+    resolve,
+    run_sweeps,
+)
 from vicinal.partition._learners import (
     difference_of_classes,
     is_plain_lda,
@@ -43,18 +55,6 @@ from vicinal.partition._learners import (
     is_plain_ridge,
     known_start,
     logistic_options,
-)
-from vicinal.partition._sweeps import Engine, Outcome, Problem, Run, run_sweeps
-from vicinal.partition.stages import (
-    LinearRegionRegressor,
-    discriminant_scores,
-    gate_of_scores,
-    gate_start,
-    region_of_scores,
-    region_start,
-    rows_by_class,
-    stacked_gates,
-    stacked_regions,
 )
 
 # Rows sampled for first centres and hyperplanes, and for n_regions="auto".
@@ -79,7 +79,7 @@ class BlockLDA:
     def steps(self, sums: tuple, previous: Any) -> Steps:
         yield from ()
         statistics = LDAStatistics(*sums, np.zeros_like(sums[1]))
-        return discriminant_scores(statistics, self.shrinkage)
+        return stages.discriminant_scores(statistics, self.shrinkage)
 
 
 class BlockLogistic:
@@ -101,7 +101,7 @@ class BlockLogistic:
             start = difference_of_classes(*start)
         shape = float(mass.sum()), self.n_features, len(present)
         fit = yield from logistic_steps(*shape, start=start, **self.options)
-        return present, rows_by_class(*fit[:2]) if is_binary else fit[:2]
+        return present, stages.rows_by_class(*fit[:2]) if is_binary else fit[:2]
 
 
 class BlockRidge:
@@ -165,7 +165,7 @@ class BlockTable:
 
     def losses(self, X, target, models: list) -> np.ndarray:
         """Return the loss of every model on every row, (n_models, n_rows)."""
-        coefs, intercepts = stacked_regions(models)
+        coefs, intercepts = stages.stacked_regions(models)
         if self.classes is not None:
             return kernels.linear_errors(X, coefs, intercepts, target)
         return (target - (coefs @ X.T + intercepts[:, None])) ** 2
@@ -173,8 +173,8 @@ class BlockTable:
     def region(self, found: Any) -> Any:
         """Return the model of a region from the result of its learner's steps."""
         if self.classes is None:
-            return LinearRegionRegressor(*found)
-        return region_of_scores(self.classes, len(self.mean), *found)
+            return stages.LinearRegionRegressor(*found)
+        return stages.region_of_scores(self.classes, len(self.mean), *found)
 
 
 class Chain(NamedTuple):
@@ -187,7 +187,7 @@ class Chain(NamedTuple):
     def gate_rows(self, table: BlockTable, k: int, X, target, weight, start: int) -> tuple:
         """Return rows, labels and costs of gate ``k``, given the gates after it."""
         losses = table.losses(X, target, self.models[k:])
-        passed = kernels.decisions(X, *stacked_gates(self.gates[k + 1 :], X.shape[1]))
+        passed = kernels.decisions(X, *stages.stacked_gates(self.gates[k + 1 :], X.shape[1]))
         later = losses[-1]
         for own, decided in zip(losses[-2:0:-1], passed[::-1], strict=True):
             later = np.where(decided, later, own)
@@ -248,7 +248,7 @@ class BlockEngine(Engine):
             _chains(runs),
             [StageQuery(*stage, None, np.flatnonzero(own[0])) for stage, own in sums.items()],
             [
-                self.table.learner.steps(own, region_start(runs[i].models[k]))
+                self.table.learner.steps(own, stages.region_start(runs[i].models[k]))
                 for (i, k), own in sums.items()
             ],
         )
@@ -280,10 +280,10 @@ class BlockEngine(Engine):
             scale = weight / cost  # costs are scaled to the total weight of the rows
             queries.append(StageQuery(i, k, scale, np.arange(2)))
             scaled = tuple(scale * part for part in sums)
-            steps.append(self.table.gate_learner.steps(scaled, gate_start(runs[i].gates[k])))
+            steps.append(self.table.gate_learner.steps(scaled, stages.gate_start(runs[i].gates[k])))
         solved = dict(zip(two_sided, self._solve(chains, queries, steps), strict=True))
         return [
-            _problem(n, lambda own: gate_of_scores(own[1]), solved.get(i), n_passed=n_passed)
+            _problem(n, lambda own: stages.gate_of_scores(own[1]), solved.get(i), n_passed=n_passed)
             for i, (n, n_passed, *_) in enumerate(found)
         ]
 
@@ -309,7 +309,7 @@ class BlockEngine(Engine):
 
     def reroute(self, runs: list[Run]) -> list[Outcome]:
         for run in runs:
-            gates = stacked_gates(run.gates, self.blocks.n_features)
+            gates = stages.stacked_gates(run.gates, self.blocks.n_features)
             run.state = partial(_by_gates, gates)
         before = dict(self._totals)
         self._visit(runs)

@@ -1,7 +1,14 @@
-"""Fit of cascades: settings, number of regions, and starts."""
+"""Fit of cascades: settings, number of regions, starts, and sweeps (Algorithm 1 of the paper).
+
+``run_sweeps`` defines the order of a sweep, its corner cases and its end. An engine provides the
+rows: arrays in memory or on a device, or blocks of a table. It serves several starts at once, so
+that one pass over a table is enough for all of them.
+"""
 
 import warnings
-from dataclasses import dataclass, fields, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -21,19 +28,12 @@ from vicinal._base import (
     parallel_map,
     random_seeds,
 )
+from vicinal._kernels.cascade import _hard as kernels
 from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
-from vicinal.partition._learners import fit_single, is_plain_lda, make_learner
-from vicinal.partition._sweeps import ArrayEngine, hard_start
-from vicinal.partition.stages import (
-    Cascade,
-    LinearGate,
-    LinearRegionClassifier,
-    mean_prediction,
-    mean_proba,
-    predict_labels,
-    weighted_mean,
-)
+from vicinal.partition import stages
+from vicinal.partition._learners import EstimatorLearner, fit_single, is_plain_lda, make_learner
+from vicinal.partition.stages import Cascade, weighted_mean
 
 # Chosen on held-out training data, docs/results/partition_defaults.md.
 CLASSIFIERS = {
@@ -224,14 +224,14 @@ def limit_regions(n_regions: int, n_samples: int) -> int:
 def _combined_loss(cascades: list[Cascade], data: TrainingData, settings: Settings) -> float:
     """Return the weighted loss of the average of cascades."""
     if data.classes is None:
-        loss = (data.y - mean_prediction(cascades, data.X)) ** 2
+        loss = (data.y - stages.mean_prediction(cascades, data.X)) ** 2
     elif not settings.has_proba or isinstance(settings.region_estimator, AveragedPerceptron):
         # Probabilities of a perceptron are not calibrated.
-        predicted = predict_labels(cascades, data.X, data.classes, settings.has_proba)
+        predicted = stages.predict_labels(cascades, data.X, data.classes, settings.has_proba)
         loss = predicted != data.labels
     else:
         # The Brier score depends on confidence and needs fewer samples than the error.
-        proba = mean_proba(cascades, data.X, data.classes)
+        proba = stages.mean_proba(cascades, data.X, data.classes)
         xp = namespace(proba)
         codes = xp.arange(proba.shape[1], device=compat.device(proba))
         truth = xp.astype(data.y[:, None] == codes[None, :], xp.float64)
@@ -297,11 +297,11 @@ def soft_start(
     dtype = data.X.dtype
     cascade = Cascade(
         [
-            LinearRegionClassifier(data.classes, coef.astype(dtype), intercept.astype(dtype))
+            stages.LinearRegionClassifier(data.classes, coef.astype(dtype), intercept.astype(dtype))
             for coef, intercept in zip(coefs, intercepts, strict=True)
         ],
         [
-            LinearGate(gate.astype(dtype), dtype.type(offset))
+            stages.LinearGate(gate.astype(dtype), dtype.type(offset))
             for gate, offset in zip(gates, gate_offsets, strict=True)
         ],
         soft=True,
@@ -317,3 +317,337 @@ def soft_start(
 def _soft_error(cascade: Cascade, data: TrainingData) -> float:
     proba = cascade.predict_proba(data.X, data.classes)
     return weighted_mean(proba.argmax(axis=1) != data.y, data.weights)
+
+
+# --- sweeps ---------------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """Rows that a region model or a gate is fitted to."""
+
+    n_rows: int
+    fit: Callable[[Any], Any]  # takes the model or gate of the last sweep; may raise ValueError
+    fit_all: Callable[[], Any] | None = None  # of a region: to all rows of the table
+    n_passed: int = 0  # of a gate: rows that should be passed on
+
+
+class Outcome(NamedTuple):
+    """Result of a sweep."""
+
+    error: float  # weighted training loss
+    region_sizes: np.ndarray
+    has_converged: bool  # nothing moved since the last sweep
+    recorded: dict[str, float]  # further entries of the history: "validation_error", "objective"
+    region: Any = None  # of every row, if the engine stores it
+
+
+class Run:
+    """One start: its current models and gates, and its history.
+
+    ``state`` is what the engine stores about the rows.
+    """
+
+    def __init__(self, n_regions: int, state: Any) -> None:
+        self.n_regions, self.state = n_regions, state
+        self.models: list[Any] = [None] * n_regions
+        self.gates: list[Any] = [None] * (n_regions - 1)
+        self.disagreement = np.zeros(n_regions - 1)
+        self.history: dict[str, list] = {"error": [], "region_sizes": [], "disagreement": []}
+        self.best: Any = None
+        self.best_region: Any = None
+        self.converged = False
+        self.n_gates_fitted = 0
+        self.refusal: Exception | None = None
+
+    @property
+    def n_sweeps(self) -> int:
+        """Number of finished sweeps."""
+        return len(self.history["error"])
+
+    def record(self, outcome: Outcome, keep: str) -> None:
+        """Record a sweep; select its cascade if it is the best, or with ``keep="last"``."""
+        values = {
+            "error": outcome.error,
+            "region_sizes": outcome.region_sizes,
+            "disagreement": self.disagreement.copy(),
+            **outcome.recorded,
+        }
+        for name, value in values.items():
+            self.history.setdefault(name, []).append(value)
+        error = outcome.recorded.get("validation_error", outcome.error)
+        if keep == "last" or self.best is None or error < self.best.selection_error:
+            self.best = Cascade(list(self.models), list(self.gates))
+            self.best.train_error, self.best.selection_error = outcome.error, error
+            self.best.region_sizes, self.best_region = outcome.region_sizes, outcome.region
+        self.converged = outcome.has_converged
+
+    def result(self) -> Cascade:
+        """Return the selected cascade with the history of all sweeps."""
+        if self.refusal is not None and self.n_gates_fitted == 0:
+            # The learner never fitted a gate, so its error is not due to few rows.
+            raise self.refusal
+        self.best.history = {name: np.array(values) for name, values in self.history.items()}
+        self.best.n_iter, self.best.converged = self.n_sweeps, self.converged
+        return self.best
+
+
+class Engine(ABC):
+    """Interface of the rows for the alternating fit."""
+
+    n_rows: int
+
+    @abstractmethod
+    def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
+        """Return, for every run, the rows that are now in each region."""
+
+    def set_regions(self, run: Run, models: list) -> None:
+        """Store the new region models (with ``monotone``, those that lower the loss)."""
+        run.models = models
+
+    @abstractmethod
+    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
+        """Return, for every run, the rows of gate ``k``, given the gates after it."""
+
+    def set_gate(self, run: Run, k: int, gate: Any) -> None:
+        """Store a new gate (with ``monotone``, if it lowers the loss)."""
+        run.gates[k] = gate
+
+    @abstractmethod
+    def reroute(self, runs: list[Run]) -> list[Outcome]:
+        """Route all rows by the new gates, and return the results of the sweep."""
+
+    def finish(self, runs: list[Run]) -> None:  # noqa: B027
+        """Complete the selected cascades; nothing to do by default."""
+
+
+def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> list[Cascade]:
+    """Sweep until nothing changes or ``max_iter`` is reached, and return the cascades.
+
+    A sweep refits all region models, then the gates from the last to the first, then routes again.
+    """
+    open_runs = runs
+    for _ in range(max_iter):
+        for run, problems in zip(open_runs, engine.region_problems(open_runs), strict=True):
+            pairs = zip(problems, run.models, strict=True)
+            engine.set_regions(run, [_fit_region(*pair) for pair in pairs])
+        for k in reversed(range(open_runs[0].n_regions - 1)):
+            for run, problem in zip(open_runs, engine.gate_problems(open_runs, k), strict=True):
+                run.disagreement[k] = problem.n_rows / engine.n_rows
+                engine.set_gate(run, k, _fit_gate(run, problem, run.gates[k]))
+        for run, outcome in zip(open_runs, engine.reroute(open_runs), strict=True):
+            run.record(outcome, keep)
+        open_runs = [run for run in open_runs if not run.converged]
+        if not open_runs:
+            break
+    cascades = [run.result() for run in runs]
+    engine.finish(runs)
+    return cascades
+
+
+def _fit_region(problem: Problem, previous: Any) -> Any:
+    """Fit a region; an empty region keeps its model, or is fitted to all samples."""
+    if problem.n_rows == 0 and previous is not None:
+        return previous
+    if problem.n_rows:
+        try:
+            return problem.fit(previous)
+        except ValueError:
+            if previous is not None:
+                return previous
+    # A learner that raises for few rows may accept all of them; if not, its error is raised.
+    return problem.fit_all()  # type: ignore[misc]
+
+
+def _fit_gate(run: Run, problem: Problem, previous: Any) -> Any:
+    """Fit a gate; without rows it does not change, with rows of one class it is constant."""
+    kept = stages.ConstantGate(False) if previous is None else previous
+    if problem.n_rows == 0:
+        return kept
+    if problem.n_passed in (0, problem.n_rows):
+        return stages.ConstantGate(problem.n_passed > 0)
+    try:
+        gate = problem.fit(previous)
+    except ValueError as error:
+        run.refusal = error
+        return kept
+    run.n_gates_fitted += 1
+    return gate
+
+
+# --- rows in arrays, in memory or on a device: every row has its region ---------------------------
+
+_MAX_SEED = np.iinfo(np.int32).max
+
+
+@dataclass
+class _RowState:
+    """Regions of the rows, losses of all models, and decisions of the gates."""
+
+    region: Any
+    rng: np.random.RandomState
+    losses: Any = None  # (n_regions, n_samples)
+    passed_on: dict[int, Any] = field(default_factory=dict)
+    later: Any = None  # loss of the stages after the current gate
+    gate: Any = None  # rows, labels and weights of the current gate
+    loss: Any = None  # of every row, after the last sweep
+
+    def next_seed(self) -> int:
+        return int(self.rng.randint(_MAX_SEED))
+
+
+class ArrayEngine(Engine):
+    """Training data in arrays, with any learner of regions and of gates.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Training samples, in memory or on a device.
+    region_learner, gate_learner : learners
+        How region models and gates are fitted.
+    monotone : bool
+        Whether a new model replaces the old one only if it lowers its term of the training loss.
+    validation : TrainingData or None
+        Samples on which sweeps are compared instead of the training samples.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        region_learner: Any,
+        gate_learner: Any,
+        monotone: bool,
+        validation: TrainingData | None = None,
+    ) -> None:
+        self.data, self.validation, self.monotone = data, validation, monotone
+        self.region_learner, self.gate_learner = region_learner, gate_learner
+        self.n_rows, self.weights = len(data), data.weights
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether both learners release the GIL."""
+        learners = self.region_learner, self.gate_learner
+        return not any(isinstance(learner, EstimatorLearner) for learner in learners)
+
+    def first_regions(self, settings: Any, n_regions: int, rng: np.random.RandomState) -> Any:
+        """Return the region of each sample before the first sweep."""
+        data, init = self.data, settings.init
+        if settings.first_region is not None:
+            return data.array(settings.first_region[data.positions])
+        if init == "random":
+            return data.array(rng.randint(n_regions, size=self.n_rows))
+        if init == "classes":
+            by_class = kernels.assign_classes(np.arange(len(data.classes)), n_regions, rng)
+            return data.xp.take(data.array(by_class), data.y)
+        assign = kernels.assign_hyperplanes if init == "hyperplane" else kernels.assign_kmeans
+        return assign(data.X, self.weights, n_regions, rng)
+
+    def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
+        return [
+            [
+                self._region_problem(rows, run.state.next_seed())
+                for rows in kernels.rows_by_region(run.state.region, run.n_regions)
+            ]
+            for run in runs
+        ]
+
+    def _region_problem(self, rows: Any, seed: int) -> Problem:
+        data, fit = self.data, self.region_learner.fit_region
+        fit_all = lambda: fit(data, data.array(np.arange(len(data))), seed)  # noqa: E731
+        return Problem(rows.shape[0], partial(fit, data, rows, seed), fit_all)
+
+    def set_regions(self, run: Run, models: list) -> None:
+        state = run.state
+        losses = self.region_learner.losses(models, self.data)
+        if self.monotone and state.losses is not None:
+            new, old = (self._region_losses(of, state.region) for of in (losses, state.losses))
+            stays = ~(new < old)
+            xp = namespace(losses)
+            old_ones = xp.asarray(stays, device=compat.device(losses))[:, None]
+            losses = xp.where(old_ones, state.losses, losses)
+            models = [run.models[k] if stays[k] else model for k, model in enumerate(models)]
+        run.models, state.losses = models, losses
+        state.later = losses[run.n_regions - 1, :]
+
+    def _region_losses(self, losses: Any, region: Any) -> np.ndarray:
+        """Return the weighted loss of each region's model on the rows of the region."""
+        xp = namespace(losses)
+        kinds = xp.arange(losses.shape[0], device=compat.device(losses))
+        costs = xp.astype(losses, self.weights.dtype) * self.weights
+        own = xp.where(region[None, :] == kinds[:, None], costs, xp.zeros_like(costs))
+        return as_numpy(xp.sum(own, axis=1))
+
+    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
+        return [self._gate_problem(run.state, k) for run in runs]
+
+    def _gate_problem(self, state: _RowState, k: int) -> Problem:
+        state.gate = kernels.gate_problem(
+            state.losses[k, :], state.later, state.region >= k, self.weights
+        )
+        rows, labels, _ = state.gate
+        return Problem(
+            rows.shape[0],
+            partial(self.gate_learner.fit_gate, self.data, *state.gate, state.next_seed()),
+            n_passed=int(namespace(labels).sum(labels)),
+        )
+
+    def set_gate(self, run: Run, k: int, gate: Any) -> None:
+        state, previous = run.state, run.gates[k]
+        if gate is not previous:
+            passed = gate.predict(self.data.X) == 1
+            if self.monotone and previous is not None:
+                new, old = (_gate_cost(d, *state.gate) for d in (passed, state.passed_on[k]))
+                gate, passed = (gate, passed) if new < old else (previous, state.passed_on[k])
+            run.gates[k], state.passed_on[k] = gate, passed
+        passed, own = state.passed_on[k], state.losses[k, :]
+        state.later = namespace(own).where(passed, state.later, own)
+
+    def reroute(self, runs: list[Run]) -> list[Outcome]:
+        return [self._reroute(run) for run in runs]
+
+    def _reroute(self, run: Run) -> Outcome:
+        state = run.state
+        decisions = [state.passed_on[k] for k in range(run.n_regions - 1)]
+        region = kernels.route(namespace(decisions[0]).stack(decisions, axis=0), self.n_rows)
+        loss = kernels.chain_loss(state.losses, region)
+        xp = namespace(loss)
+        has_converged = (
+            state.loss is not None
+            and bool(xp.all(region == state.region))
+            and bool(xp.all(loss == state.loss))
+        )
+        state.region, state.loss = region, loss
+        recorded = {}
+        if self.validation is not None:
+            recorded["validation_error"] = _error(Cascade(run.models, run.gates), self.validation)
+        sizes = kernels.region_sizes(region, run.n_regions)
+        return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, recorded, region)
+
+    def finish(self, runs: list[Run]) -> None:
+        for run in runs:
+            self.region_learner.finish(run.best.regions, self.data, run.best_region)
+
+
+def _gate_cost(passed: Any, rows: Any, labels: Any, weights: Any) -> float:
+    """Return the cost of wrong decisions on the rows of a gate."""
+    xp = namespace(weights)
+    wrong = xp.take(passed, rows) != (labels > 0)
+    return float(xp.sum(weights * xp.astype(wrong, weights.dtype)))
+
+
+def _error(cascade: Cascade, data: TrainingData) -> float:
+    """Return the weighted mean loss of a cascade."""
+    if data.classes is None:
+        loss = (data.y - cascade.predict(data.X, data.y.dtype)) ** 2
+    else:
+        loss = cascade.predict(data.X, data.classes.dtype) != data.labels
+    return weighted_mean(loss, data.host(data.weights))
+
+
+def hard_start(engine: ArrayEngine, n_regions: int, settings: Any, seed: int) -> Cascade:
+    """Fit regions and gates in turn from one start."""
+    rng = np.random.RandomState(seed)
+    region = engine.first_regions(settings, n_regions, rng)
+    run = Run(n_regions, _RowState(region, rng))
+    (cascade,) = run_sweeps(engine, [run], max_iter=settings.max_iter, keep=settings.keep)
+    cascade.prune()
+    return cascade

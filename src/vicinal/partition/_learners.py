@@ -18,20 +18,8 @@ from vicinal._kernels.linear._covariance import lda_statistics
 from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale, margins_of
 from vicinal._kernels.linear._regression import fit_logistic
 from vicinal.linear import AveragedPerceptron, WeightedLDA
-from vicinal.partition.stages import (
-    Cascade,
-    LinearGate,
-    LinearRegionClassifier,
-    LinearRegionRegressor,
-    discriminant_scores,
-    gate_of_scores,
-    gate_start,
-    region_of_scores,
-    region_start,
-    rows_by_class,
-    stacked_regions,
-    weighted_mean,
-)
+from vicinal.partition import stages
+from vicinal.partition.stages import LinearGate, LinearRegionClassifier, LinearRegionRegressor
 
 
 def clone_with_seed(estimator: Any, seed: int | None) -> Any:
@@ -117,8 +105,8 @@ class LDALearner:
         weight = take_rows(data.sample_weight, rows) if data.is_weighted else None
         codes, n_classes = take_rows(data.y, rows), len(data.classes)
         statistics = lda_statistics(data.X, codes, weight, n_classes, rows=rows)
-        found = discriminant_scores(statistics, self.shrinkage)
-        return region_of_scores(data.classes, data.n_features, *found, self.dtype)
+        found = stages.discriminant_scores(statistics, self.shrinkage)
+        return stages.region_of_scores(data.classes, data.n_features, *found, self.dtype)
 
     def fit_gate(
         self, data: TrainingData, rows, labels, weights, seed, previous=None
@@ -126,12 +114,13 @@ class LDALearner:
         """Return the half-space that separates rows to pass on from rows to keep."""
         weight = _gate_weights(data, weights)
         statistics = lda_statistics(data.X, labels, weight, 2, rows=rows)
-        return gate_of_scores(discriminant_scores(statistics, self.shrinkage)[1], self.dtype)
+        _, scores = stages.discriminant_scores(statistics, self.shrinkage)
+        return stages.gate_of_scores(scores, self.dtype)
 
     def losses(self, models: list, data: TrainingData) -> Any:
         """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
         find = linear_errors if data.xp is np else any_linear_errors
-        return find(data.X, *stacked_regions(models), data.y)
+        return find(data.X, *stages.stacked_regions(models), data.y)
 
     def finish(self, models: list, data: TrainingData, region: Any) -> None:
         """Complete the selected models; nothing to do by default."""
@@ -154,16 +143,16 @@ class LinearLearner(LDALearner):
         if len(present) > 1:
             codes = np.searchsorted(present, data.y[rows])
             weight = data.sample_weight[rows] if data.is_weighted else None
-            start = known_start(region_start(previous), present)
+            start = known_start(stages.region_start(previous), present)
             scores = self._solve(data, rows, codes, weight, len(present), seed, start)
-        return region_of_scores(data.classes, data.n_features, present, scores, data.X.dtype)
+        return stages.region_of_scores(data.classes, data.n_features, present, scores, data.X.dtype)
 
     def fit_gate(
         self, data: TrainingData, rows, labels, weights, seed, previous=None
     ) -> LinearGate:
-        weight, start = _gate_weights(data, weights), gate_start(previous)
+        weight, start = _gate_weights(data, weights), stages.gate_start(previous)
         scores = self._solve(data, rows, labels, weight, 2, seed, start)
-        return gate_of_scores(scores, data.X.dtype)
+        return stages.gate_of_scores(scores, data.X.dtype)
 
     def _solve(self, data, rows, codes, weight, n_classes, seed, start):
         """Return coefficients and intercepts for the given rows."""
@@ -216,7 +205,7 @@ class LogisticLearner(LinearLearner):
             start = difference_of_classes(*start)
         options = logistic_options(self.estimator)
         fit = fit_logistic(data.X[rows], codes, weight, n_classes, start=start, **options)
-        return rows_by_class(*fit[:2]) if n_classes == 2 else fit[:2]
+        return stages.rows_by_class(*fit[:2]) if n_classes == 2 else fit[:2]
 
 
 def logistic_options(estimator: LogisticRegression) -> dict[str, Any]:
@@ -247,7 +236,7 @@ class RidgeLearner:
 
     def losses(self, models: list, data: TrainingData) -> np.ndarray:
         """Return the squared error of every region on every sample."""
-        coefs, intercepts = stacked_regions(models)
+        coefs, intercepts = stages.stacked_regions(models)
         errors = data.X @ coefs.T
         errors += intercepts
         errors -= data.y[:, None]
@@ -269,11 +258,11 @@ def known_start(start: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return start[0][present], start[1][present]
 
 
-def fit_single(learner: Any, data: TrainingData, seed: int) -> Cascade:
+def fit_single(learner: Any, data: TrainingData, seed: int) -> stages.Cascade:
     """Return the cascade of one region."""
     model = learner.fit_region(data, data.array(np.arange(len(data))), seed)
     loss = learner.losses([model], data)[0, :]
-    return Cascade.single(model, weighted_mean(loss, data.weights), len(data))
+    return stages.Cascade.single(model, stages.weighted_mean(loss, data.weights), len(data))
 
 
 def make_learner(

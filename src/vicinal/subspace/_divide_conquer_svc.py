@@ -215,8 +215,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             self.estimators_ = fit_clusters(data, bounds, labels, settings)
         else:
             exact = solve_exact(data, bounds, labels, settings, seeds[1])
-            self.support_vectors_, self.dual_coef_ = exact.support_vectors, exact.dual_coef
-            self.dual_objective_, self.n_steps_ = exact.objectives, exact.n_steps
+            self.support_vectors_, self.dual_coef_, self.dual_objective_, self.n_steps_ = exact
         if self.calibration is not None:
             scores = out_of_fold_scores(data, bounds, labels, settings, seeds[2])
             self.slope_ = fit_slope(scores, data.y, data.weights)
@@ -227,21 +226,14 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         X = query_rows(self, X, order="C")
         n_classes = len(self.classes_)
         if self.prediction == "exact":
-            margins = _divide_conquer.rbf_product(
-                X.astype(np.float64, copy=False),
-                self.support_vectors_,
-                self.gamma_,
-                self.dual_coef_,
-            )
+            kernel = self.support_vectors_, self.gamma_, self.dual_coef_
+            margins = _divide_conquer.rbf_product(X.astype(np.float64, copy=False), *kernel)
             scores = scores_from_pairs(margins, np.arange(n_classes), n_classes)
         else:
-            groups = groups_of(
-                pairwise_distances_argmin(X, self.cluster_centers_), self.n_clusters_
-            )
-            tasks = [
-                (svm, X[rows], n_classes)
-                for svm, rows in zip(self.estimators_, groups, strict=True)
-            ]
+            nearest = pairwise_distances_argmin(X, self.cluster_centers_)
+            groups = groups_of(nearest, self.n_clusters_)
+            pairs = zip(self.estimators_, groups, strict=True)
+            tasks = [(svm, X[rows], n_classes) for svm, rows in pairs]
             scores = by_group(score_cluster, tasks, groups, n_jobs=self.n_jobs)
         return scores.astype(self._dtype, copy=False)
 
@@ -388,12 +380,10 @@ def fit_clusters(data: TrainingData, bounds, labels, settings: SVMSettings) -> l
     groups = groups_of(labels, labels.max() + 1)
     # The largest first, since they take longest.
     order = np.argsort([-len(rows) for rows in groups], kind="stable")
+    ordered = [groups[c] for c in order]
     fitted = parallel_map(
         fit_cluster,
-        [
-            (settings.svm, data.X[rows], data.y[rows], bounds[rows])
-            for rows in (groups[c] for c in order)
-        ],
+        [(settings.svm, data.X[rows], data.y[rows], bounds[rows]) for rows in ordered],
         prefer="threads",
         label="DivideConquerSVC clusters",
         **settings.parallel,
@@ -464,20 +454,12 @@ def _cross_score(svm, X, codes, bounds, n_classes, seed):
 # --- exact solution -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ExactSolution:
-    """SVM of all rows: one column or entry per pair of classes."""
+def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings, seed: int) -> tuple:
+    """Solve the clusters of every level, the finest first, then the whole problem.
 
-    support_vectors: np.ndarray
-    dual_coef: np.ndarray
-    objectives: np.ndarray
-    n_steps: np.ndarray
-
-
-def solve_exact(
-    data: TrainingData, bounds, labels, settings: SVMSettings, seed: int
-) -> ExactSolution:
-    """Solve the clusters of every level, the finest first, then the whole problem."""
+    Returns support vectors, their dual coefficients, objectives and numbers of steps; the last
+    three have one column or entry per pair of classes.
+    """
     X, rng = np.ascontiguousarray(data.X, dtype=np.float64), check_random_state(seed)
     problems = []  # per pair of classes its rows, their signs and dual coefficients
     for first, second in combinations(range(len(data.classes)), 2):
@@ -508,7 +490,7 @@ def solve_exact(
                 stacklevel=4,
             )
     support = (columns != 0).any(axis=1)
-    return ExactSolution(X[support], columns[support], objectives, n_steps)
+    return X[support], columns[support], objectives, n_steps
 
 
 def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: SVMSettings) -> tuple:
@@ -529,17 +511,8 @@ def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: SVMSettings
 
 def _solve_dual(X, signs, bounds, alpha, settings: SVMSettings) -> tuple:
     """Descend from ``alpha``; return the solution, its value, the steps and the violation."""
-    alpha = alpha.copy()
-    gradient = _divide_conquer.dual_gradient(X, signs, alpha, settings.gamma)
-    steps, worst = _divide_conquer.descend_dual(
-        X,
-        signs,
-        bounds,
-        settings.gamma,
-        alpha,
-        gradient,
-        settings.tol,
-        _MAX_STEPS,
-        _divide_conquer.cache_rows_for(len(X), _CACHE_MIB),
-    )
+    alpha, gamma = alpha.copy(), settings.gamma
+    gradient = _divide_conquer.dual_gradient(X, signs, alpha, gamma)
+    limits = settings.tol, _MAX_STEPS, _divide_conquer.cache_rows_for(len(X), _CACHE_MIB)
+    steps, worst = _divide_conquer.descend_dual(X, signs, bounds, gamma, alpha, gradient, *limits)
     return alpha, _divide_conquer.dual_objective(alpha, gradient), steps, worst

@@ -206,10 +206,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         else:
             y = None
         data = training_data(self, X, y, sample_weight, **options)
-        constant, mean = (
-            _scatter.constant_columns(data.X),
-            _scatter.column_means(data.X, data.weights),
-        )
+        constant = _scatter.constant_columns(data.X)
+        mean = _scatter.column_means(data.X, data.weights)
         dtype = np.float32 if data.X.dtype == data.xp.float32 else np.float64
         self._learn(SummedRows(data, len(data), constant, mean, data.classes, dtype, data))
         return self
@@ -234,10 +232,9 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
                 "give more rows."
             )
         learn = _learn_blocks if self.method in ("cholesky", "approximate") else _learn_directions
-        learned = learn(self, rows, rng)
-        self._maps, self.eigenvalues_ = learned.maps, learned.eigenvalues
-        self.groups_ = [group for groups in learned.groups for group in groups]
-        owners = np.repeat(np.arange(len(learned.groups)), list(map(len, learned.groups)))
+        self._maps, learned, self.eigenvalues_ = learn(self, rows, rng)
+        self.groups_ = [group for groups in learned for group in groups]
+        owners = np.repeat(np.arange(len(learned)), list(map(len, learned)))
         self.partition_of_, self.n_subspaces_ = owners.astype(np.intp), len(owners)
 
     def transform_subspace(self, X, i):
@@ -385,13 +382,8 @@ class SummedRows:
             )
 
 
-@dataclass(frozen=True)
-class Learned:
-    """Transforms, with the groups and eigenvalues of each."""
-
-    maps: list
-    groups: list[list[np.ndarray]]
-    eigenvalues: list[np.ndarray]
+# Transforms, the groups of each, and their eigenvalues.
+Learned = tuple[list, list[list[np.ndarray]], list[np.ndarray]]
 
 
 def _encode(block: TrainingData, classes: Any) -> TrainingData:
@@ -439,7 +431,7 @@ def _learn_directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -
             size = max(1, ceil(size * len(available) - 1e-9))
         size = min(int(size), len(available))
         groups = [rng.choice(available, size, replace=False) for _ in range(model.n_subspaces)]
-    return Learned(maps, [[np.sort(group) for group in groups]], eigenvalues)
+    return maps, [[np.sort(group) for group in groups]], eigenvalues
 
 
 def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tuple:
@@ -521,7 +513,7 @@ def _learn_blocks(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> Le
     maps, groups, eigenvalues = (list(part) for part in zip(*found, strict=True))
     if not any(groups):
         raise ValueError(_VANISHED.format("no block"))
-    return Learned(maps, groups, [values for values in eigenvalues if values is not None])
+    return maps, groups, [values for values in eigenvalues if values is not None]
 
 
 def _eliminate(blocks: list[np.ndarray], rows: SummedRows, S, Z) -> tuple:

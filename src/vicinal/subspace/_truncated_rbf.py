@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -50,8 +51,13 @@ from vicinal._kernels.linear._scatter import column_means
 from vicinal._kernels.subspace import _truncated_rbf as kernels
 from vicinal.subspace._explain import slope_section
 
-# Terms of a higher degree are zero in double precision.
-_MOST_ORDER = 1000
+_CONSTRAINTS: dict = {
+    # Terms of a higher degree are zero in double precision.
+    "order": [Interval(Integral, 1, 1000, closed="both")],
+    "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+    "center": ["boolean"],
+    "max_features": [Interval(Integral, 1, None, closed="left")],
+}
 # Rows sampled to check whether a width is too large for the order.
 _SAMPLE_ROWS = 20_000
 
@@ -181,31 +187,19 @@ def both_scores(scores: Any) -> Any:
 # --- rows in blocks -------------------------------------------------------------------------------
 
 
-def fit_regressor_blocks(model: Any, blocks: Blocks) -> tuple[TruncatedSettings, TruncatedFit]:
-    """Fit the ridge regressor: two passes."""
-    blocks, found = survey(blocks, has_classes=False)
-    settings = _resolve_blocks(model, blocks, found)
-    sums = blocks.then(_encode, None).total(_sum_ridge, settings, None, combine=add_tuples)
-    coef, intercept, _ = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
-    return settings, TruncatedFit(coef, intercept)
+def fit_ridge_blocks(
+    model: Any, blocks: Blocks, found: Survey, unit: Any
+) -> tuple[TruncatedSettings, TruncatedFit, Blocks]:
+    """Fit the ridge in two passes, and return blocks of leave-one-out scores too.
 
-
-def fit_classifier_blocks(model: Any, blocks: Blocks) -> tuple:
-    """Fit the ridge classifier: two passes, one for leave-one-out scores, and those of the slope.
-
-    The leave-one-out scores, a number per row and class, stay with the workers. Returns settings,
-    fit, classes and slope.
+    The scores, a number per row and class, are computed by the workers where they are needed.
     """
-    blocks, found = survey(blocks, has_classes=True)
     settings = _resolve_blocks(model, blocks, found)
-    codes = np.arange(len(found.classes))
-    unit = class_factors(model.class_weight, found.classes, codes, found.class_weights)
     rows = blocks.then(_encode, found.classes)
     sums = rows.total(_sum_ridge, settings, unit, combine=add_tuples)
     coef, intercept, state = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
     fit = TruncatedFit(coef, intercept)
-    scores = rows.then(_held_out_scores, settings, unit, fit, sums[0], state)
-    return settings, fit, found.classes, _slope_of(scores, found)
+    return settings, fit, rows.then(_held_out_scores, settings, unit, fit, sums[0], state)
 
 
 def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> TruncatedSettings:
@@ -253,17 +247,11 @@ def _held_out_scores(block: TrainingData, settings, unit, fit: TruncatedFit, tot
     return TrainingData(scores, block.y, block.classes, block.weights)
 
 
-def _slope_of(scores: Blocks, found: Survey) -> float:
+def slope_of_blocks(scores: Blocks, class_weights: np.ndarray) -> float:
     """Return the slope of ``fit_slope`` for blocks of scores."""
     scores = scores.held()
-    spread = scores.total(_spread, combine=max)
-    if spread == 0.0:
-        return 1.0
-
-    def derivatives(slope):
-        return scores.total(_slope_sums, spread, found.class_weights, slope)
-
-    return solve_slope(derivatives) / spread
+    spread = scores.total(_spread, combine=max) or 1.0
+    return solve_slope(partial(scores.total, _slope_sums, spread, class_weights)) / spread
 
 
 def _spread(block: TrainingData) -> float:
@@ -349,12 +337,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     56 1.6e-05
     """
 
-    _parameter_constraints: dict = {
-        "order": [Interval(Integral, 1, _MOST_ORDER, closed="both")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
-        "center": ["boolean"],
-        "max_features": [Interval(Integral, 1, None, closed="left")],
-    }
+    _parameter_constraints: dict = _CONSTRAINTS
 
     def __init__(self, order=2, *, gamma="scale", center=True, max_features=20_000):
         store_parameters(self, locals())
@@ -439,12 +422,9 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "order": [Interval(Integral, 1, _MOST_ORDER, closed="both")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        **_CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "center": ["boolean"],
         "solver": [StrOptions({"auto", "primal", "dual"})],
-        "max_features": [Interval(Integral, 1, None, closed="left")],
     }
 
     _reference: Any = None  # an empty array of the library of the training rows, None for NumPy
@@ -634,7 +614,11 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
         refuse(self, loss="squared_error", threshold="zero", why="by blocks of rows")
-        settings, fit, self.classes_, self.slope_ = fit_classifier_blocks(self, blocks)
+        blocks, found = survey(blocks, has_classes=True)
+        self.classes_, codes = found.classes, np.arange(len(found.classes))
+        unit = class_factors(self.class_weight, found.classes, codes, found.class_weights)
+        settings, fit, scores = fit_ridge_blocks(self, blocks, found, unit)
+        self.slope_ = slope_of_blocks(scores, found.class_weights)
         self.threshold_, self.n_iter_ = 0.0, 1
         self._store(settings, fit)
 
@@ -763,7 +747,8 @@ class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
     @atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows, from sums over them: two passes, equal to memory."""
-        self._store(*fit_regressor_blocks(self, blocks))
+        settings, fit, _ = fit_ridge_blocks(self, *survey(blocks, has_classes=False), None)
+        self._store(settings, fit)
         self._is_flat = True
 
     def predict(self, X):

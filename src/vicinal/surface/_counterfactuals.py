@@ -10,7 +10,7 @@ from vicinal._base._tables import are_numbers, column_values
 from vicinal._kernels.surface._nearest_point import bisect, mixed_distance, nearest_points
 from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms, project
 from vicinal.neighbors import NeighborSearch
-from vicinal.surface._problem import Chart, Problem, ReferenceRows
+from vicinal.surface._problem import Chart, Problem, ReferenceRows, metric_matrix
 from vicinal.surface._search import NearestPoints, SurfaceSearch, nearest_by_labels
 
 # How far beyond the surface a counterfactual may have to go, as shares of the distance.
@@ -102,34 +102,23 @@ class Density:
 class CounterfactualSearch:
     """Search of counterfactuals under the conditions of one call, which are checked once.
 
-    Parameters are those of ``DecisionSurface.counterfactual``; ``weights`` is what
-    ``metric_matrix`` returned, ``search`` how the surface is searched without conditions.
+    ``surface`` is a fitted ``DecisionSurface``, ``model`` its model for the categories of the
+    queries; the other parameters are those of ``DecisionSurface.counterfactual``.
     """
 
     def __init__(
-        self,
-        model,
-        search,
-        X,
-        codes,
-        weights,
-        *,
-        names,
-        dtype,
-        immutable,
-        bounds,
-        categorical,
-        sparsity,
-        plausibility,
+        self, surface, model, *, immutable, bounds, categorical, metric, sparsity, plausibility
     ):
-        d = X.shape[1]
-        self.model, self.dtype = model, dtype
+        X, is_number, search = surface._X, surface._references.numeric, surface._search()
+        d, names = X.shape[1], getattr(surface, "feature_names_in_", None)
+        self.model, self.dtype = model, surface._dtype
         self.free = ~column_mask(immutable, d, names, "immutable")
         if not self.free.any():
             raise ValueError(
                 f"immutable={immutable!r} names every column, so no row can change; name fewer."
             )
-        is_category = column_mask(categorical, d, names, "categorical")
+        is_category = column_mask(categorical, d, names, "categorical") | ~is_number
+        weights = metric_matrix(surface.metric if metric is None else metric, X, is_number)
         if weights.ndim == 2 and (bounds is not None or is_category.any()):
             raise ValueError(
                 "A matrix metric cannot be combined with bounds or categorical; use a metric with "
@@ -152,7 +141,7 @@ class CounterfactualSearch:
         has_conditions = self.is_bounded or is_category.any() or self.density is not None
         self.is_free = self.free.all() and not has_conditions
         chart = Chart(X, weights, self.free)
-        self.references = ReferenceRows(chart.Z, codes, ~is_category[self.free])
+        self.references = ReferenceRows(chart.Z, surface._codes, ~is_category[self.free])
         # A search of free columns from the proposals of all: their first ones.
         n_free = int(self.free.sum())
         proposals = tuple(part[:, :, :n_free] for part in search.proposals)

@@ -11,17 +11,17 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._base import (
     atomic_fit,
-    column_mask,
     documented,
     is_frame,
     query_rows,
     random_seeds,
     row_blocks,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
-from vicinal._base._tables import column_values
+from vicinal._base._tables import column_names, column_values, sampled_rows
 from vicinal._base._unseen import unreported
 from vicinal._kernels.surface._nearest_point import bisect, mixed_distance
 from vicinal._kernels.surface._roots import NO_CROSSING, NO_SURFACE, norms
@@ -204,13 +204,7 @@ class DecisionSurface(BaseEstimator):
         tol=1e-6,
         random_state=None,
     ):
-        self.estimator = estimator
-        self.oracle = oracle
-        self.metric = metric
-        self.n_starts = n_starts
-        self.n_surface_points = n_surface_points
-        self.tol = tol
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     # --- fit ---
 
@@ -243,16 +237,15 @@ class DecisionSurface(BaseEstimator):
                 f"{type(self.estimator_).__name__} was fitted to the class {self.classes_[0]!r} "
                 "only; a decision surface needs two classes, so fit it to labels of both."
             )
-        labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
+        self._codes = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
         numeric = wrap.is_numeric(X.shape[1])
         self._weights = metric_matrix(self.metric, self._X, numeric)
         chart = Chart(self._X, self._weights)
-        self._codes = labels
-        self._references = ReferenceRows(chart.Z, labels, numeric)
+        self._references = ReferenceRows(chart.Z, self._codes, numeric)
         seeds = random_seeds(self.random_state, 2)
         self._proposals = random_proposals(np.random.RandomState(seeds[0]), X.shape[1])
         with unreported():
-            self._sample_surface(chart, labels, wrap, seeds[1])
+            self._sample_surface(chart, wrap, seeds[1])
         return self
 
     def _complete_rows(self, X) -> np.ndarray:
@@ -281,25 +274,21 @@ class DecisionSurface(BaseEstimator):
             )
         return clone(self.estimator).fit(X, y)
 
-    def _sample_surface(self, chart, labels, wrap, seed) -> None:
+    def _sample_surface(self, chart, wrap, seed) -> None:
         """Find points of the surface on segments between rows; select oracle and length."""
-        n = len(self._X)
-        rows = np.arange(n)
-        if n > self.n_surface_points:
-            rows = np.sort(
-                np.random.RandomState(seed).choice(n, self.n_surface_points, replace=False)
-            )
+        labels, numeric = self._codes, self._references.numeric
+        rows = sampled_rows(len(self._X), self.n_surface_points, seed)
         any_other = np.full(len(rows), -1)
         found = self._references.opposites(chart.Z[rows], labels[rows], any_other, 1)[:, 0]
         rows, found = rows[found >= 0], found[found >= 0]
         start, end = self._references.rows[rows], self._references.rows[found]
-        lengths = mixed_distance(end, start, self._references.numeric)
+        lengths = mixed_distance(end, start, numeric)
         self.length_ = float(np.median(lengths)) if len(rows) else 1.0
         by_label = Model(self.estimator_, wrap, "labels", None)
         near = np.linspace(0, max(len(rows) - 1, 0), min(len(rows), 30)).astype(int)
         problem = self._problem(self._X[rows[near]], labels[rows[near]], model=by_label)
-        numeric, every = self._references.numeric, np.arange(len(near))
-        ends = bisect(problem.flipped, start[near], end[near], every, numeric, n_halvings=4)
+        ends = start[near], end[near], np.arange(len(near)), numeric
+        ends = bisect(problem.flipped, *ends, n_halvings=4)
         probe = chart.columns(0.5 * (ends[0] + ends[1]), rows[near])
         kind, oracle = make_oracle(self.estimator_, self._X, wrap, self.oracle, probe)
         has_boxes = self.oracle == "auto" and not wrap.is_mixed
@@ -662,21 +651,13 @@ class DecisionSurface(BaseEstimator):
         """
         rows, model = self._validate(X)
         search = self._search()
-        is_numeric = self._references.numeric
-        is_category = column_mask(
-            categorical, len(is_numeric), getattr(self, "feature_names_in_", None), "categorical"
-        )
         conditions = CounterfactualSearch(
+            self,
             model,
-            search,
-            self._X,
-            self._codes,
-            metric_matrix(self.metric if metric is None else metric, self._X, is_numeric),
-            names=getattr(self, "feature_names_in_", None),
-            dtype=self._dtype,
             immutable=immutable,
             bounds=bounds,
-            categorical=is_category | ~is_numeric,
+            categorical=categorical,
+            metric=metric,
             sparsity=sparsity,
             plausibility=plausibility,
         )
@@ -692,9 +673,7 @@ class DecisionSurface(BaseEstimator):
         joined["labels"] = self.classes_[joined["labels"]]
         if model.wrap.is_mixed:
             joined["rows"], joined["points"] = map(model.wrap, (joined["rows"], joined["points"]))
-        names = list(getattr(self, "feature_names_in_", []))
-        names = names or [f"x{j}" for j in range(self.n_features_in_)]
-        return Counterfactuals(**joined, feature_names=names)
+        return Counterfactuals(**joined, feature_names=column_names(self._X, self))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

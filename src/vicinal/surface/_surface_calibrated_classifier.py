@@ -19,6 +19,7 @@ from vicinal._base import (
     query_rows,
     random_seeds,
     saved,
+    store_parameters,
     takes_weights,
     training_data,
 )
@@ -127,12 +128,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         C=1.0,
         random_state=None,
     ):
-        self.estimator = estimator
-        self.cv = cv
-        self.method = method
-        self.metric = metric
-        self.C = C
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

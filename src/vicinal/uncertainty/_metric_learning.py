@@ -1,7 +1,7 @@
 """Local metrics: first coordinates, mixture components, and optimisation of each metric."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -526,15 +526,15 @@ def _ascend(problems, start, max_iter, settings, n_jobs, random_state, advance) 
         return BestIterate(observed, settings.n_iter_no_change, settings.tol)
 
     if settings.solver == "anneal":
+        # All components move together.
+        def each(name, matrices):
+            return [getattr(own, name)(A) for own, A in zip(problems, matrices, strict=True)]
 
-        def total(matrices):
-            return sum(problem.score(A) for problem, A in zip(problems, matrices, strict=True))
-
-        watch = watch_of(total)
+        watch = watch_of(lambda matrices: sum(each("score", matrices)))
         annealed_ascent(
-            [problem.objective for problem in problems],
-            [problem.value for problem in problems],
-            [start] * len(problems),
+            lambda matrices: np.stack([slope for _, slope in each("objective", matrices)]),
+            lambda matrices: float(sum(each("value", matrices))),
+            np.stack([start] * len(problems)),
             watch,
             max_iter=max_iter,
             random_state=random_state,
@@ -648,9 +648,9 @@ def lbfgs_ascent(
 
 
 def annealed_ascent(
-    objectives: Sequence[Objective],
-    values: Sequence[Callable[[np.ndarray], float]],
-    starts: Sequence[np.ndarray],
+    gradient: Callable[[np.ndarray], np.ndarray],
+    value: Callable[[np.ndarray], float],
+    start: np.ndarray,
     watch: BestIterate,
     *,
     max_iter: int,
@@ -659,32 +659,29 @@ def annealed_ascent(
     step: float,
     noise: float,
     random_state: np.random.RandomState,
-) -> bool:
+) -> None:
     """Maximise by simulated annealing (Algorithm 1 of the paper, with its sign corrected).
 
-    A proposal adds to each matrix a step along its gradient, ``step`` of the matrix's norm long,
-    and a normal random matrix of norm ``noise`` of it; all are accepted or refused together, with
-    probability ``min(1, exp(gain / T))``, where ``gain`` is the change of the summed ``values``
+    A proposal adds to each matrix of a stack a step along its gradient, ``step`` of the matrix's
+    norm long, and a normal random matrix of norm ``noise`` of it; all are accepted or refused
+    together, with probability ``min(1, exp(gain / T))``, where ``gain`` is the change of ``value``
     (of order one) and ``T`` falls from ``temperature`` by the factor ``cooling`` each time.
-    ``objectives`` may be random estimates (gradients of some rows); ``values`` are not.
+    ``gradient`` may be a random estimate (from some rows); ``value`` is not.
     """
-    matrices = [start.copy() for start in starts]
-    current = float(sum(value(A) for value, A in zip(values, matrices, strict=True)))
-    gradients: list[np.ndarray] | None = None
-    watch.update(np.stack(matrices))
+    matrices, current, slopes = start, value(start), None
+    watch.update(matrices)
     for iteration in range(max_iter):
-        if gradients is None:
-            gradients = [g(A)[1] for g, A in zip(objectives, matrices, strict=True)]
-        proposal = []
-        for A, gradient in zip(matrices, gradients, strict=True):
-            size, length = float(np.linalg.norm(A)), float(np.linalg.norm(gradient))
-            shake = random_state.standard_normal(A.shape) * (noise * size / np.sqrt(A.size))
-            proposal.append(A + gradient * (step * size / max(length, 1e-300)) + shake)
-        proposed = float(sum(value(A) for value, A in zip(values, proposal, strict=True)))
+        if slopes is None:
+            slopes = gradient(matrices)
+        size, length = (
+            np.linalg.norm(stack, axis=(1, 2), keepdims=True) for stack in (matrices, slopes)
+        )
+        shake = noise * size / np.sqrt(start[0].size) * random_state.standard_normal(start.shape)
+        proposal = matrices + slopes * (step * size / np.maximum(length, 1e-300)) + shake
+        proposed = value(proposal)
         gain = (proposed - current) / (temperature * float(cooling) ** iteration)
         # One random number per step, whatever the gain, so that equal seeds stay comparable.
         if np.log(random_state.uniform()) < gain:
-            matrices, current, gradients = proposal, proposed, None
-        if watch.update(np.stack(matrices)):
-            return True
-    return False
+            matrices, current, slopes = proposal, proposed, None
+        if watch.update(matrices):
+            return

@@ -5,7 +5,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from vicinal._kernels.calibration._probabilities import (
-    device_slope,
     fit_platt,
     fit_saturated_platt,
     fit_slope,
@@ -122,7 +121,7 @@ def test_another_array_library_gives_the_same_slope(rng, to_array):
     scores, codes = rng.normal(size=(60, 3)), rng.randint(0, 3, 60)
     scores[np.arange(60), codes] += 0.7
     weights = rng.uniform(0.5, 2.0, 60)
-    found = device_slope(to_array(scores), to_array(codes), to_array(weights))
+    found = fit_slope(to_array(scores), to_array(codes), to_array(weights))
     assert found == pytest.approx(fit_slope(scores, codes, weights), rel=1e-9)
     flat = to_array(np.zeros((4, 2)))
-    assert device_slope(flat, to_array(np.array([0, 1, 0, 1])), to_array(np.ones(4))) == 1.0
+    assert fit_slope(flat, to_array(np.array([0, 1, 0, 1])), to_array(np.ones(4))) == 1.0

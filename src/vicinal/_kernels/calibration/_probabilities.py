@@ -1,6 +1,7 @@
 """Probabilities from scores: Platt's sigmoid, and slopes of a softmax."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import array_api_compat as compat
@@ -94,9 +95,11 @@ def fit_slope(
     slope and minimised by Newton's method, in steps of at most a factor of four. Arrays of other
     libraries stay on their device and need weights and ``smooth``.
     """
-    if not isinstance(scores, np.ndarray):
-        return device_slope(scores, codes, weights)
-    return float(fit_slopes(scores[None], codes, weights, smooth=smooth)[0])
+    if isinstance(scores, np.ndarray):
+        return float(fit_slopes(scores[None], codes, weights, smooth=smooth)[0])
+    counts = weights @ _indicators(codes, scores)
+    spread = score_spread(scores) or 1.0
+    return solve_slope(partial(slope_derivatives, scores / spread, codes, weights, counts)) / spread
 
 
 def fit_slopes(
@@ -132,21 +135,37 @@ def _batch_of_slopes(scores, targets, weights) -> np.ndarray:
     return solve_slopes(derivatives, len(scores)) / spread
 
 
-def score_spread(scores: np.ndarray) -> float:
+def score_spread(scores: Any) -> float:
     """Return the largest distance of a score from the mean of its row, 0 without rows."""
-    return float(np.abs(scores - scores.mean(axis=1, keepdims=True)).max(initial=0.0))
+    xp = namespace(scores)
+    if not scores.shape[0]:
+        return 0.0
+    return float(xp.max(xp.abs(scores - xp.mean(scores, axis=1, keepdims=True))))
 
 
-def slope_derivatives(
-    z: np.ndarray, codes: np.ndarray, weights: np.ndarray, counts: np.ndarray | None, slope: float
-) -> np.ndarray:
+def slope_derivatives(z: Any, codes: Any, weights: Any, counts: Any, slope: float) -> np.ndarray:
     """Return first and second derivative of the loss of ``softmax(slope * z)``; they add over rows.
 
-    ``counts`` are the weights of the classes in the whole table, for smoothed targets, or ``None``.
+    ``counts`` are the weights of the classes in the whole table, for smoothed targets. Arrays may
+    be of any library.
     """
-    targets = _targets(codes, z.shape[1], counts)
-    z = _by_class(z[None])
-    return _derivatives(z, _wanted(z, targets, weights), weights, np.array([slope]))[:, 0]
+    xp = namespace(z)
+    weight = xp.take(counts, codes)[:, None]
+    targets = (2.0 / z.shape[1] + weight * _indicators(codes, z)) / (weight + 2.0)
+    z = z - xp.max(z, axis=1, keepdims=True)
+    p = xp.exp(slope * z)
+    p = p / xp.sum(p, axis=1, keepdims=True)
+    center = xp.sum(p * z, axis=1)
+    first = weights @ (center - xp.sum(targets * z, axis=1))
+    second = weights @ (xp.sum(p * z * z, axis=1) - center**2)
+    return np.array([float(first), float(second)])
+
+
+def _indicators(codes: Any, scores: Any) -> Any:
+    """Return one column per column of the scores, 1 where a row belongs to the class."""
+    xp = namespace(scores)
+    classes = xp.arange(scores.shape[1], device=compat.device(scores))
+    return xp.astype(codes[:, None] == classes[None, :], scores.dtype)
 
 
 def _targets(codes, n_classes: int, counts) -> np.ndarray:
@@ -181,28 +200,6 @@ def _derivatives(z, wanted, weights, slopes) -> np.ndarray:
     center = p.sum(axis=0)
     p *= z
     return np.stack([center @ weights - wanted, (p.sum(axis=0) - center**2) @ weights])
-
-
-def device_slope(scores: Any, codes: Any, weights: Any) -> float:
-    """Return the result of :func:`fit_slope` for arrays of another library."""
-    xp = namespace(scores)
-    n_classes = scores.shape[1]
-    classes = xp.arange(n_classes, device=compat.device(scores))
-    indicators = xp.astype(codes[:, None] == classes[None, :], scores.dtype)
-    weight = xp.take(weights @ indicators, codes)[:, None]
-    targets = (2.0 / n_classes + weight * indicators) / (weight + 2.0)
-    spread = float(xp.max(xp.abs(scores - xp.mean(scores, axis=1, keepdims=True)))) or 1.0
-    z = scores / spread
-    z = z - xp.max(z, axis=1, keepdims=True)
-
-    def derivatives(slope):
-        p = xp.exp(slope * z)
-        p = p / xp.sum(p, axis=1, keepdims=True)
-        center = xp.sum(p * z, axis=1)
-        grad = weights @ (center - xp.sum(targets * z, axis=1))
-        return np.array([float(grad), float(weights @ (xp.sum(p * z * z, axis=1) - center**2))])
-
-    return solve_slope(derivatives) / spread
 
 
 def solve_slope(derivatives: Callable[[float], np.ndarray]) -> float:
