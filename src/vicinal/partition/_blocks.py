@@ -78,7 +78,8 @@ class BlockLDA:
 
     def steps(self, sums: tuple, previous: Any) -> Steps:
         yield from ()
-        statistics = LDAStatistics(*sums, np.zeros_like(sums[1]))
+        weights, totals, gram = sums
+        statistics = LDAStatistics(weights, totals, gram, np.zeros_like(totals))
         return stages.discriminant_scores(statistics, self.shrinkage)
 
 
@@ -184,7 +185,7 @@ class Chain(NamedTuple):
     gates: list  # the newest gate of every stage, or None
     route: Callable  # region of rows, from rows, targets and the number of the first row
 
-    def gate_rows(self, table: BlockTable, k: int, X, target, weight, start: int) -> tuple:
+    def gate_rows(self, table: BlockTable, k: Any, X, target, weight, start: int) -> tuple:
         """Return rows, labels and costs of gate ``k``, given the gates after it."""
         losses = table.losses(X, target, self.models[k:])
         passed = kernels.decisions(X, *stages.stacked_gates(self.gates[k + 1 :], X.shape[1]))
@@ -363,7 +364,9 @@ def _sum_regions(block: TrainingData, table: BlockTable, chains: list[Chain]) ->
 
 def _add_regions(left: list[RegionSums], right: list[RegionSums]) -> list[RegionSums]:
     return [
-        RegionSums(*add_tuples(a[:3], b[:3]), _add_starts(a.sums, b.sums))
+        RegionSums(
+            a.sizes + b.sizes, a.loss + b.loss, a.digest + b.digest, _add_starts(a.sums, b.sums)
+        )
         for a, b in zip(left, right, strict=True)
     ]
 

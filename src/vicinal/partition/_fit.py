@@ -283,16 +283,9 @@ def soft_start(
     seed: int,
 ) -> Cascade:
     """Fit a soft cascade from one start."""
+    problem = data.X, data.y, data.weights, n_regions, len(data.classes), settings.alpha
     (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
-        data.X,
-        data.y,
-        data.weights,
-        n_regions,
-        len(data.classes),
-        settings.alpha,
-        settings.max_iter,
-        tol=1e-5,
-        rng=np.random.RandomState(seed),
+        *problem, settings.max_iter, tol=1e-5, rng=np.random.RandomState(seed)
     )
     dtype = data.X.dtype
     cascade = Cascade(

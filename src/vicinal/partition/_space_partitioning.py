@@ -160,6 +160,18 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         X = self._prepared(X)
         return self.restarts_[0].gate_scores(X)
 
+    def _report(self, region, averaged: dict, **columns):
+        """Return a frame of the regions: sizes, means of arrays over their samples, and columns."""
+        pandas = import_optional("pandas", needed_by="region_report", extra="frame")
+        sizes = np.bincount(region, minlength=self.n_regions_)
+        means = {
+            name: np.bincount(region, weights=values, minlength=self.n_regions_)
+            / np.where(sizes > 0, sizes, np.nan)
+            for name, values in averaged.items()
+        }
+        found = {"n_samples": sizes, "share": sizes / max(1, sizes.sum()), **means, **columns}
+        return pandas.DataFrame(found, index=pandas.RangeIndex(self.n_regions_, name="region"))
+
     def _fold_model(self):
         # An array of first regions has one entry per row, and a fold has fewer rows.
         model = super()._fold_model()
@@ -424,27 +436,18 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
             and ``n_<label>`` for each class.
         """
         self._check_on_host("region_report")
-        pandas = import_optional("pandas", needed_by="region_report", extra="frame")
         X = self._prepared(X)
         best = self.restarts_[0]
         region = best.apply(X)
         counts = self._count_classes(region, y)
-        sizes = counts.sum(axis=1)
         wrong = best.predict(X, self.classes_.dtype) != np.asarray(y)
-        errors = np.bincount(region, weights=wrong, minlength=self.n_regions_)
-        report = pandas.DataFrame(
-            {
-                "n_samples": sizes,
-                "share": sizes / max(1, sizes.sum()),
-                "error": np.divide(errors, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0),
-                "majority_class": self.classes_[counts.argmax(axis=1)],
-                "classes_present": (counts > 0).mean(axis=1),
-            },
-            index=pandas.RangeIndex(self.n_regions_, name="region"),
+        return self._report(
+            region,
+            {"error": wrong},
+            majority_class=self.classes_[counts.argmax(axis=1)],
+            classes_present=(counts > 0).mean(axis=1),
+            **{f"n_{label}": counts[:, j] for j, label in enumerate(self.classes_)},
         )
-        for j, label in enumerate(self.classes_):
-            report[f"n_{label}"] = counts[:, j]
-        return report
 
     def _check_on_host(self, what: str) -> None:
         if self._reference is not None:
@@ -636,24 +639,12 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
             One row per region: ``n_samples``, ``share`` of all samples, ``error`` (mean squared
             error of the region's regressor), ``mean`` and ``std`` of the target.
         """
-        pandas = import_optional("pandas", needed_by="region_report", extra="frame")
         X, y = self._prepared(X), np.asarray(y, dtype=np.float64)
         best = self.restarts_[0]
         region = best.apply(X)
-        columns = pandas.DataFrame({"y": y, "loss": (y - best.predict(X, X.dtype)) ** 2})
-        groups = columns.groupby(region)
-        report = pandas.DataFrame(
-            {
-                "n_samples": groups.size(),
-                "share": groups.size() / len(y),
-                "error": groups["loss"].mean(),
-                "mean": groups["y"].mean(),
-                "std": groups["y"].std(ddof=0),
-            }
-        ).reindex(pandas.RangeIndex(self.n_regions_, name="region"))
-        report["n_samples"] = report["n_samples"].fillna(0).astype(int)
-        report["share"] = report["share"].fillna(0.0)
-        return report
+        report = self._report(region, {"error": (y - best.predict(X, X.dtype)) ** 2, "mean": y})
+        deviation = (y - report["mean"].to_numpy()[region]) ** 2
+        return report.assign(std=self._report(region, {"variance": deviation})["variance"] ** 0.5)
 
     def _sections(self, X, columns):
         X = self._prepared(X)

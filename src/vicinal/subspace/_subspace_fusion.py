@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    TrainingData,
     atomic_fit,
     atomic_fit_blocks,
     check_fold_count,
@@ -103,6 +104,27 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+
+    def _fit_rows(self, data: TrainingData) -> None:
+        """Fit local models and fusion to rows in memory."""
+        check_weights_are_taken(self, data)
+        rng = check_random_state(self.random_state)
+        settings = resolve(self, self._local(data.X), data.classes, rng)
+        if data.classes is not None:
+            self.classes_, self.stack_method_ = data.classes, settings.stack_method
+        models = fit_locals(data, settings, rng)
+        scale = score_scale(models.scores, data.weights)
+        R = scale.apply(models.scores).astype(data.X.dtype)
+        codes = None if data.classes is None else np.bincount(data.y, weights=data.weights)
+        fusion = self._fusion(R.shape[1], codes, rng)
+        self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
+
+    def _fusion(self, n_scores, class_weights, rng):
+        """Return the unfitted fusion of ``n_scores`` scores."""
+        fusion = self.fusion_estimator
+        if fusion is None:
+            fusion = self._default_fusion(_truncated_order(n_scores), class_weights)
+        return seeded_clone(fusion, random_seeds(rng, 1)[0])
 
     def _store(self, models: LocalModels, scale: ScoreScale, fusion: Any) -> None:
         self.decompositions_, self.subspace_names_, self.views_, _ = models
@@ -308,17 +330,9 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
             Weights of the rows, in local classifiers and fusion.
         """
         data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
-        check_weights_are_taken(self, data)
         if isinstance(self.cv, Integral):
             check_fold_count(int(self.cv), np.bincount(data.y))
-        rng = check_random_state(self.random_state)
-        settings = resolve(self, self._local(data.X), data.classes, rng)
-        self.classes_, self.stack_method_ = data.classes, settings.stack_method
-        models = fit_locals(data, settings, rng)
-        scale = score_scale(models.scores, data.weights)
-        R = scale.apply(models.scores).astype(data.X.dtype)
-        fusion = self._fusion(R.shape[1], np.bincount(data.y, weights=data.weights), rng)
-        self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
+        self._fit_rows(data)
         return self
 
     @atomic_fit_blocks
@@ -345,14 +359,9 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
             return self.estimator
         return LinearSVC() if _wants_linear(X) else DivideConquerSVC()
 
-    def _fusion(self, n_scores, class_weights, rng):
-        """Return the unfitted fusion of ``n_scores`` scores."""
-        fusion = self.fusion_estimator
-        if fusion is None:
-            is_rare = class_weights.min() < _RARE * class_weights.mean()
-            loss = "log_loss" if is_rare else "squared_error"
-            fusion = TruncatedRBFClassifier(_truncated_order(n_scores), loss=loss)
-        return seeded_clone(fusion, random_seeds(rng, 1)[0])
+    def _default_fusion(self, order, class_weights):
+        is_rare = class_weights.min() < _RARE * class_weights.mean()
+        return TruncatedRBFClassifier(order, loss="log_loss" if is_rare else "squared_error")
 
     @available_if(_fusion_can("decision_function"))
     def decision_function(self, X):
@@ -476,21 +485,17 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
             Weights of the rows, in local regressors and fusion.
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
-        check_weights_are_taken(self, data)
-        rng = check_random_state(self.random_state)
-        local = self.estimator
-        if local is None:
-            order = _truncated_order(data.n_features)
-            local = Ridge() if _wants_linear(data.X) else TruncatedRBFRegressor(order)
-        models = fit_locals(data, resolve(self, local, None, rng), rng)
-        scale = score_scale(models.scores, data.weights)
-        R = scale.apply(models.scores).astype(data.X.dtype)
-        fusion = self.fusion_estimator
-        if fusion is None:
-            fusion = TruncatedRBFRegressor(_truncated_order(R.shape[1]))
-        fusion = seeded_clone(fusion, random_seeds(rng, 1)[0])
-        self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
+        self._fit_rows(data)
         return self
+
+    def _local(self, X):
+        """Return the unfitted local regressor."""
+        if self.estimator is not None:
+            return self.estimator
+        return Ridge() if _wants_linear(X) else TruncatedRBFRegressor(_truncated_order(X.shape[1]))
+
+    def _default_fusion(self, order, class_weights):
+        return TruncatedRBFRegressor(order)
 
     def predict(self, X):
         """Predict the target."""

@@ -22,6 +22,7 @@ from vicinal._base import (
     Survey,
     TrainingData,
     add_tuples,
+    as_numpy,
     atomic_fit,
     atomic_fit_blocks,
     block_limits,
@@ -133,11 +134,9 @@ def center_and_width(data: TrainingData, order: int, gamma: Any, *, center: bool
 
 def _warn_if_cut_short(squares, weights, gamma, order):
     """Warn when the series is cut before it has converged; ``squares`` are lengths of rows."""
-    xp = namespace(squares)
-    order_of = xp.argsort(squares)
-    mass = xp.cumulative_sum(xp.take(weights, order_of))
-    middle = int(xp.sum(xp.astype(mass < 0.5 * xp.sum(weights), xp.int64)))
-    reach = 2.0 * gamma * float(squares[int(order_of[min(middle, squares.shape[0] - 1)])])
+    lengths, weights = as_numpy(squares), as_numpy(weights)
+    median = np.quantile(lengths, 0.5, weights=weights, method="inverted_cdf")
+    reach = 2.0 * gamma * float(median)
     if reach > order / 2.0:
         warnings.warn(
             f"With gamma={gamma:.4g} the median of 2*gamma*|x|^2 is {reach:.3g}, above order/2 = "
@@ -454,16 +453,16 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         X = query_rows(self, X)
         xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
         scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
-        if self.solver_ == "primal":
-            plan = _plan(X, self.order, self.primal_coef_.shape[0])
-            for rows in kernels.feature_rows(X, plan.n_outputs):
-                P = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
-                scores[rows, :] = xp.astype(P @ self.primal_coef_ + self.intercept_, X.dtype)
-        else:
-            for rows in kernels.feature_rows(X, self.rows_.shape[0]):
-                Z = X[rows, :] - self.mean_
-                K = kernels.truncated_rbf_kernel(Z, self.rows_, self.gamma_, self.order)
-                scores[rows, :] = xp.astype(K @ self.dual_coef_ + self.intercept_, X.dtype)
+        is_primal = self.solver_ == "primal"
+        coef = self.primal_coef_ if is_primal else self.dual_coef_
+        plan = _plan(X, self.order, coef.shape[0]) if is_primal else None
+        for rows in kernels.feature_rows(X, coef.shape[0]):
+            Z = X[rows, :] - self.mean_
+            if is_primal:
+                P = kernels.truncated_rbf_features(Z, self.gamma_, plan)
+            else:
+                P = kernels.truncated_rbf_kernel(Z, self.rows_, self.gamma_, self.order)
+            scores[rows, :] = xp.astype(P @ coef + self.intercept_, X.dtype)
         return scores
 
     def _sections(self, X, columns):

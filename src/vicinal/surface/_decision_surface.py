@@ -390,30 +390,33 @@ class DecisionSurface(BaseEstimator):
             raise ValueError(f"{name}={label!r} is not one of the classes {known}.")
         return int(found[0])
 
-    def _over_blocks(self, X, find, label=None, rays=None) -> SurfaceProjection:
-        """Run a search on blocks of rows and concatenate the results.
+    def _over_blocks(self, rows, model, find) -> dict:
+        """Return the joined results of ``find(block, own codes)`` on blocks, rows as given."""
+        parts = []
+        for block in self._blocks(len(rows)):
+            with unreported():
+                parts.append(find(block, model.codes(rows[block])))
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        for name in {"rows", "points"}.intersection(joined) if model.wrap.is_mixed else ():
+            joined[name] = model.wrap(joined[name])
+        return joined
 
-        ``find`` is called as ``find(problem, search)``, with the rays of the block if there are.
-        """
+    def _projection(self, X, find, label=None, rays=None) -> SurfaceProjection:
+        """Search the surface by ``find(problem, search)``, with the rays of a block if given."""
         X, model = self._validate(X)
         search = self._search()
         label = None if label is None else self._encode(label, "label")
-        parts = []
-        for block in self._blocks(len(X)):
-            own = model.codes(X[block])
+
+        def find_in(block, own):
             target = np.full(len(own), -1)
             if label is not None and len(self.classes_) > 2:
                 target[own != label] = label
             problem = self._problem(X[block], own, target, model)
-            own_rays = () if rays is None else (rays[block],)
-            with unreported():
-                found = find(problem, search, *own_rays)
-                gradients = surface_gradients(problem, search, found)
-            parts.append(self._describe(problem, found, gradients, self._positive(own, label)))
-        joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-        if model.wrap.is_mixed:
-            joined["points"] = model.wrap(joined["points"])
-        return SurfaceProjection(**joined)
+            found = find(problem, search, *(() if rays is None else (rays[block],)))
+            gradients = surface_gradients(problem, search, found)
+            return self._describe(problem, found, gradients, self._positive(own, label))
+
+        return SurfaceProjection(**self._over_blocks(X, model, find_in))
 
     def _describe(self, problem, found: NearestPoints, gradients, side) -> dict:
         """Turn points in coordinates into what a user sees."""
@@ -448,7 +451,7 @@ class DecisionSurface(BaseEstimator):
         found : SurfaceProjection
             Attributes as those of ``orthogonal_projection``.
         """
-        return self._over_blocks(X, some_point)
+        return self._projection(X, some_point)
 
     def along(self, X, direction, *, max_distance=None):
         """Find the first crossing of the surface on a ray from each row.
@@ -487,7 +490,7 @@ class DecisionSurface(BaseEstimator):
         def find(problem, search, V):
             return first_crossing(problem, search, V, max_distance)
 
-        return self._over_blocks(X, find, rays=rays)
+        return self._projection(X, find, rays=rays)
 
     def orthogonal_projection(self, X, *, label=None):
         """Find the nearest point of the surface for each row.
@@ -516,7 +519,7 @@ class DecisionSurface(BaseEstimator):
             - ``extrapolated``: whether the point lies outside the box of the rows of ``fit``;
             - ``n_evaluations``: evaluations of the classifier (one gradient counts as one).
         """
-        return self._over_blocks(X, nearest, label=label)
+        return self._projection(X, nearest, label=label)
 
     def distance(self, X, *, label=None, method="orthogonal"):
         r"""Return the signed distance of each row to the surface.
@@ -545,7 +548,7 @@ class DecisionSurface(BaseEstimator):
                 f"method='first_order' needs a score, but {type(self.estimator_).__name__} has "
                 "labels only; use method='orthogonal'."
             )
-        return self._over_blocks(X, lambda problem, _: first_order(problem), label=label).distances
+        return self._projection(X, lambda problem, _: first_order(problem), label=label).distances
 
     def normal(self, X):
         """Return the unit normal of the surface at the nearest point of each row.
@@ -662,17 +665,15 @@ class DecisionSurface(BaseEstimator):
             plausibility=plausibility,
         )
         code = -1 if target is None else self._encode(target, "target")
-        parts = []
-        for block in self._blocks(len(rows)):
-            own, found = model.codes(rows[block]), None
-            with unreported():
-                if conditions.is_free and metric is None:
-                    found = nearest(self._problem(rows[block], own, code, model), search)
-                parts.append(conditions.find(rows[block], own, code, found))
-        joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+
+        def find_in(block, own):
+            found = None
+            if conditions.is_free and metric is None:
+                found = nearest(self._problem(rows[block], own, code, model), search)
+            return conditions.find(rows[block], own, code, found)
+
+        joined = self._over_blocks(rows, model, find_in)
         joined["labels"] = self.classes_[joined["labels"]]
-        if model.wrap.is_mixed:
-            joined["rows"], joined["points"] = map(model.wrap, (joined["rows"], joined["points"]))
         return Counterfactuals(**joined, feature_names=column_names(self._X, self))
 
     def __sklearn_tags__(self):

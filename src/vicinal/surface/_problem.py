@@ -265,11 +265,10 @@ class ReferenceRows:
     def __getstate__(self):
         return {**self.__dict__, "_searches": {}}
 
-    def _search(self, key):
-        """Return the search among rows of one code (``target``) or of all others (``own``)."""
+    def _search(self, key: int):
+        """Return the search among rows of other codes than ``key``, or of code -2 - ``key``."""
         if key not in self._searches:
-            kind, code = key
-            which = np.flatnonzero(self.codes == code if kind == "is" else self.codes != code)
+            which = np.flatnonzero(self.codes != key if key >= 0 else self.codes == -2 - key)
             search = None
             if which.size and self.numeric.any():
                 search = NeighborSearch(n_jobs=1).fit(
@@ -281,9 +280,9 @@ class ReferenceRows:
     def opposites(self, Z, own, target, k: int) -> np.ndarray:
         """Return the ``k`` nearest rows of a wanted label, -1 where there are fewer."""
         out = np.full((len(Z), k), -1, dtype=np.int64)
-        for code in np.unique(np.where(target < 0, own, -2 - target)):
-            key = ("not", code) if code >= 0 else ("is", -2 - code)
-            some = np.flatnonzero(np.where(target < 0, own, -2 - target) == code)
+        keys = np.where(target < 0, own, -2 - target)
+        for key in np.unique(keys):
+            some = np.flatnonzero(keys == key)
             which, search = self._search(key)
             if not which.size:
                 continue

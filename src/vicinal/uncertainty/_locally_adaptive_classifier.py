@@ -1,7 +1,7 @@
 """Locally adaptive classification piloted by uncertainty: one metric per component."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -296,22 +296,15 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     def _settings(self) -> MetricSettings:
         """Return how the metrics are learned, with "auto" resolved."""
         holds_out = self.early_stopping or self.n_regions == "auto"
-        return MetricSettings(
-            n_classes=len(self.classes_),
-            n_regions=_CANDIDATES if self.n_regions == "auto" else (self.n_regions,),
-            n_components=self.n_components,
-            init=self.init,
-            held_out=self.validation_fraction if holds_out else None,
-            n_splits=self.n_splits,
-            floor=_FLOOR if self.objective == "likelihood" else None,
-            solver=self.solver,
-            n_iter_no_change=self.n_iter_no_change if self.early_stopping else None,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            uses_uncertainty=self.region_method == "uncertainty",
-            covariance_type=self.covariance_type,
-            n_jobs=self.n_jobs,
-        )
+        given = {
+            **self.get_params(deep=False),
+            "n_classes": len(self.classes_),
+            "n_regions": _CANDIDATES if self.n_regions == "auto" else (self.n_regions,),
+            "held_out": self.validation_fraction if holds_out else None,
+            "floor": _FLOOR if self.objective == "likelihood" else None,
+            "n_iter_no_change": self.n_iter_no_change if self.early_stopping else None,
+        }
+        return MetricSettings(**{part.name: given[part.name] for part in fields(MetricSettings)})
 
     def _store(self, found, distinct) -> None:
         xp, dtype = compat.array_namespace(distinct.X), distinct.X.dtype

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -82,7 +83,7 @@ class MetricSettings:
     n_iter_no_change: int | None
     max_iter: int
     tol: float
-    uses_uncertainty: bool
+    region_method: str
     covariance_type: str
     n_jobs: int | None
 
@@ -331,23 +332,16 @@ def _best_scale(train, held_out, scored, settings) -> tuple[float, float]:
     """
     rows = train if held_out is None else held_out
     unit = 1.0 / np.sqrt(_nearest_scale(train, settings.n_jobs))
-    identity = np.eye(train.X.shape[1])
     references = as_references(train, settings.n_classes)
     anchors = _anchors(rows, np.ones(len(rows)), settings.n_classes, scored, held_out is None)
     weights = rows.host(rows.weights)[scored]
 
-    def likelihood(sharpness):
-        A = sharpness * unit * identity
+    @cache
+    def at(i):
+        A = _SHARPNESS[i] * unit * np.eye(train.X.shape[1])
         p = own_class_probabilities(A, anchors, references, n_jobs=settings.n_jobs)
         # Bounded, so that no single row dominates.
         return float(weights @ np.log(np.maximum(p, 1e-6))) / float(weights.sum())
-
-    known: dict[int, float] = {}
-
-    def at(i):
-        if i not in known:
-            known[i] = likelihood(float(_SHARPNESS[i]))
-        return known[i]
 
     # Ascend on the grid, from one.
     i, last = int(np.argmin(np.abs(_SHARPNESS - 1.0))), len(_SHARPNESS) - 1
@@ -364,7 +358,7 @@ def _importance(rows: TrainingData, settings) -> tuple[np.ndarray, np.ndarray]:
     """Return the uncertainty of rows, and the weights of the mixture in order of their classes."""
     codes, weights = rows.host(rows.y), rows.host(rows.weights)
     u = as_numpy(uncertainty_of(rows.X, codes, weights, n_jobs=settings.n_jobs))
-    importance = weights * (u if settings.uses_uncertainty else 1.0)
+    importance = weights * (u if settings.region_method == "uncertainty" else 1.0)
     # Without uncertain rows, all have the same weight.
     importance = importance if importance.any() else np.ones_like(importance)
     return u, importance[np.argsort(codes, kind="stable")]

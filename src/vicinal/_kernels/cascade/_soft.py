@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, log_softmax
 
 from vicinal._kernels.cascade._hard import quantile_row
 
@@ -30,12 +30,6 @@ def gate_log_priors(gate_scores: np.ndarray) -> np.ndarray:
     log_priors[:, 1:] = np.cumsum(log_pass, axis=1)
     log_priors[:, :-1] -= np.logaddexp(0, gate_scores)
     return log_priors
-
-
-def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """Return the log-softmax over the last axis."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def unpack(theta: np.ndarray, n_regions: int, n_classes: int, n_features: int):
@@ -89,7 +83,7 @@ def mixture_loss_gradient(
         rows = np.arange(block.shape[0])
 
         scores = block @ stacked + offsets
-        log_p = log_softmax(scores[:, :n_scores].reshape(-1, n_regions, n_classes))
+        log_p = log_softmax(scores[:, :n_scores].reshape(-1, n_regions, n_classes), axis=2)
         gate_scores = scores[:, n_scores:]
         joint = gate_log_priors(gate_scores) + log_p[rows, :, codes_block]
         top = joint.max(axis=1, keepdims=True)
