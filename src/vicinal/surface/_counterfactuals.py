@@ -205,11 +205,8 @@ class CounterfactualSearch:
         owner, column = np.nonzero(found >= 0)
         ends = self.references.rows[found[owner, column]]
         numeric = self.references.numeric
-        owners, points = [], []
-        for factor in _FARTHER:
-            far = np.where(numeric, part.Z[owner] + factor * (ends - part.Z[owner]), ends)
-            owners.append(owner)
-            points.append(far)
+        owners, Z = [owner] * len(_FARTHER), part.Z[owner]
+        points = [np.where(numeric, Z + factor * (ends - Z), ends) for factor in _FARTHER]
         if self.model.oracle is not None and numeric.all():
             none = np.zeros(len(lost), dtype=bool)
             roots, status = project(
@@ -331,22 +328,17 @@ class CounterfactualSearch:
 
 def _limits(bounds, d: int):
     """Return lower and upper limits of all columns."""
-    if bounds is None:
-        return np.full(d, -np.inf), np.full(d, np.inf)
+    bounds = (None, None) if bounds is None else bounds
     if len(bounds) != 2:
         raise ValueError(f"bounds={bounds!r} must be a pair (low, high).")
     limits = []
     for limit, none in zip(bounds, (-np.inf, np.inf), strict=True):
-        values = np.full(d, none)
-        if limit is not None:
-            given = np.asarray(limit, dtype=np.float64)
-            if given.shape not in ((), (d,)):
-                raise ValueError(
-                    f"bounds hold {given.shape} numbers; give one, or one for each of the {d} "
-                    "columns."
-                )
-            values = np.where(np.isnan(given), none, given) * np.ones(d)
-        limits.append(values)
+        given = np.asarray(none if limit is None else limit, dtype=np.float64)
+        if given.shape not in ((), (d,)):
+            raise ValueError(
+                f"bounds hold {given.shape} numbers; give one, or one for each of the {d} columns."
+            )
+        limits.append(np.broadcast_to(np.where(np.isnan(given), none, given), d))
     if np.any(limits[0] > limits[1]):
         worst = int(np.argmax(limits[0] > limits[1]))
         raise ValueError(

@@ -176,12 +176,6 @@ class Problem:
         """Whether slopes cost no more than values."""
         return self.model.kind == "gradient"
 
-    def by_border(self, rows):
-        """Yield the class whose border each query seeks, and which of ``rows`` seek it."""
-        key = np.where(self.target < 0, self.own, self.target)[rows]
-        for code in np.unique(key):
-            yield code, np.flatnonzero(key == code)
-
     def reached(self, codes, rows) -> np.ndarray:
         """Return whether codes are wanted ones."""
         target = self.target[rows]
@@ -256,10 +250,10 @@ class ReferenceRows:
         Coordinates that hold numbers; the others hold categories.
     """
 
-    def __init__(self, rows, codes, numeric=None):
+    def __init__(self, rows, codes, numeric):
         self.rows = rows
         self.codes = codes
-        self.numeric = np.ones(rows.shape[1], dtype=bool) if numeric is None else numeric
+        self.numeric = numeric
         self._searches: dict = {}
 
     def __getstate__(self):
@@ -341,14 +335,16 @@ class SurfacePool:
             self._searches[code] = (which, search, spacing)
         return self._searches[code]
 
-    def spacing(self, code: int) -> float:
-        """Return the typical distance between neighbouring points on the border of a class."""
-        return self._search(code)[2]
+    def nearest(self, problem: Problem, rows, k: int):
+        """Yield the ``k`` nearest points on the border that queries seek, for every border.
 
-    def nearest(self, Z, code: int, k: int):
-        """Return numbers (m, k') and distances of the nearest points on the border of a class."""
-        which, search, _ = self._search(code)
-        if search is None:
-            return np.empty((len(Z), 0), dtype=np.int64), np.empty((len(Z), 0))
-        distances, found = search.kneighbors(Z, min(k, len(which)))
-        return which[found], distances
+        These are: which of ``rows`` seek it, numbers and distances of their points, and the
+        typical distance between neighbouring points of that border.
+        """
+        key = np.where(problem.target < 0, problem.own, problem.target)[rows]
+        for code in np.unique(key):
+            which, search, spacing = self._search(code)
+            if search is not None:
+                some = np.flatnonzero(key == code)
+                distances, found = search.kneighbors(problem.Z[rows[some]], min(k, len(which)))
+                yield some, which[found], distances, spacing

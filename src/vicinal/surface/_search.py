@@ -370,10 +370,7 @@ def _different_directions(Z, owner, outer, distances) -> np.ndarray:
 
 def _pool_ends(problem: Problem, pool: SurfacePool):
     """Yield (owner, points of a wanted label) from the nearest surface points."""
-    for code, some in problem.by_border(np.arange(len(problem.own))):
-        found, _ = pool.nearest(problem.Z[some], code, 1)
-        if not found.shape[1]:
-            continue
+    for some, found, *_ in pool.nearest(problem, np.arange(len(problem.own)), 1):
         found = found[:, 0]
         sides = pool.sides[found]
         wanted = np.stack([problem.reached(sides[:, j], some) for j in (0, 1)], axis=1)
@@ -441,10 +438,8 @@ def _first_starts(problem, search, rows, F):
     row of a wanted label.
     """
     starts = np.full((len(rows), problem.Z.shape[1]), np.nan)
-    for code, some in problem.by_border(rows) if len(search.pool) else ():
-        found, _ = search.pool.nearest(problem.Z[rows[some]], code, 1)
-        if found.shape[1]:
-            starts[some] = search.pool.points[found[:, 0]]
+    for some, found, *_ in search.pool.nearest(problem, rows, 1):
+        starts[some] = search.pool.points[found[:, 0]]
     missing = np.flatnonzero(np.isnan(starts).any(axis=1))
     if missing.size:
         part = problem.take(rows[missing])
@@ -507,15 +502,12 @@ def _restarts(problem, pool, descents: _Descents, tried):
     best, distance, _ = descents
     owners, starts = [np.empty(0, dtype=np.int64)], [np.empty((0, problem.Z.shape[1]))]
     rows = np.flatnonzero(np.isin(best.status, (CONVERGED, KINK)))
-    for code, which in problem.by_border(rows) if len(pool) else ():
+    for which, found, away, spacing in pool.nearest(problem, rows, _N_NEAR):
         some = rows[which]
-        found, away = pool.nearest(problem.Z[some], code, _N_NEAR)
-        if not found.shape[1]:
-            continue
         points = pool.points[found]
         offset = points - problem.Z[some, None]
         towards = (best.points[some] - problem.Z[some])[:, None]
-        useful = away < _RESTART_RADIUS * distance[some, None] + pool.spacing(code)
+        useful = away < _RESTART_RADIUS * distance[some, None] + spacing
         for old in np.moveaxis(np.concatenate([towards, tried[some]], axis=1), 1, 0):
             cosine = np.einsum("ikj,ij->ik", offset, old)
             size = away * norms(old)[:, None]

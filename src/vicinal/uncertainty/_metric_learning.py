@@ -93,11 +93,15 @@ class StartCoordinates(NamedTuple):
 
     mean: Any
     whitening: Any
-    metric: np.ndarray
+    metric: Any = None
 
-    def transform(self, X: Any) -> Any:
-        """Return rows in these coordinates."""
-        return (X - self.mean[None, :]) @ self.whitening.T
+    def of(self, rows: TrainingData | None) -> Any:
+        """Return rows in these coordinates, in single precision; ``None`` for ``None``."""
+        if rows is None:
+            return None
+        xp = compat.array_namespace(rows.X)
+        X = (rows.X - self.mean[None, :]) @ self.whitening.T
+        return replace(rows, X=xp.astype(X, xp.float32))
 
 
 class Split(NamedTuple):
@@ -178,12 +182,7 @@ def learn_metrics(
     learned, watched = _hold_out(data, validation, settings, rng)
     n_splits = 1 if watched is None or validation is not None else settings.n_splits
     coordinates = _starting_coordinates(learned, watched, settings, rng)
-
-    def in_single(rows):
-        xp = compat.array_namespace(rows.X)
-        return replace(rows, X=xp.astype(coordinates.transform(rows.X), xp.float32))
-
-    rows = in_single(data)
+    rows = coordinates.of(data)
     uncertainty, importance = _importance(rows.take(learned.positions), settings)
     everywhere = np.full(len(data), np.nan)
     everywhere[learned.positions] = uncertainty
@@ -191,7 +190,7 @@ def learn_metrics(
     parts = [(learned, watched)]
     parts += [_hold_out(data, None, settings, rng) for _ in range(1, n_splits)]
     splits = [
-        Split(by_class(rows.take(some.positions)), held and in_single(by_class(held)))
+        Split(by_class(rows.take(some.positions)), coordinates.of(held and by_class(held)))
         for some, held in parts
     ]
     counts = _region_counts(settings.n_regions, len(learned))
@@ -264,19 +263,13 @@ def _starting_coordinates(learned, watched, settings, rng) -> StartCoordinates:
 
     def whitened(options):
         matrix = whitening_map(found, precision=precision, **options)
-        whitening = xp.asarray(matrix, dtype=X.dtype, device=device)
-        mapped = [
-            some and replace(some, X=xp.astype((some.X - mean) @ whitening.T, xp.float32))
-            for some in (rows, queries)
-        ]
-        return whitening, *mapped
+        return StartCoordinates(mean, xp.asarray(matrix, dtype=X.dtype, device=device))
 
+    start = whitened(_WHITENINGS[0])
     if not isinstance(settings.init, str):
-        whitening = whitened(_WHITENINGS[0])[0]
-        return StartCoordinates(mean, whitening, _given_metric(settings, whitening))
+        return start._replace(metric=_given_metric(settings, start.whitening))
     if settings.init == "whiten":
-        whitening, train, _ = whitened(_WHITENINGS[0])
-        scale = 1.0 / np.sqrt(_nearest_scale(train, settings.n_jobs))
+        scale = 1.0 / np.sqrt(_nearest_scale(start.of(rows), settings.n_jobs))
     else:
         if queries is not None and len(queries) < _MIN_HELD_OUT:
             queries = None
@@ -284,17 +277,17 @@ def _starting_coordinates(learned, watched, settings, rng) -> StartCoordinates:
         scored = np.sort(rng.choice(n, min(n, _MAX_SCORED), replace=False))
         best = -np.inf
         for options in _WHITENINGS:
-            trial, train, tested = whitened(options)
-            score, factor = _best_scale(train, tested, scored, settings)
+            trial = whitened(options)
+            score, factor = _best_scale(trial.of(rows), trial.of(queries), scored, settings)
             if score > best:
-                best, whitening, scale = score, trial, factor
-    rank = whitening.shape[0]
+                best, start, scale = score, trial, factor
+    rank = start.whitening.shape[0]
     n_out = rank if settings.n_components is None else settings.n_components
     if n_out > rank:
         raise ValueError(
             f"n_components={n_out} exceeds the {rank} independent directions of X; lower it."
         )
-    return StartCoordinates(mean, whitening, np.eye(n_out, rank) * scale)
+    return start._replace(metric=np.eye(n_out, rank) * scale)
 
 
 def _given_metric(settings, whitening) -> np.ndarray:
