@@ -298,19 +298,11 @@ def is_plain_lda(estimator: Any) -> bool:
 
 def is_plain_logistic(estimator: Any) -> bool:
     """Return whether an estimator is a logistic regression with a ridge penalty only."""
-    return (
-        type(estimator) is LogisticRegression
-        and estimator.get_params(deep=False)
-        == LogisticRegression(
-            C=estimator.C,
-            tol=estimator.tol,
-            max_iter=estimator.max_iter,
-            fit_intercept=estimator.fit_intercept,
-            random_state=estimator.random_state,
-            n_jobs=estimator.n_jobs,
-        ).get_params(deep=False)
-        and np.isfinite(estimator.C)
-    )
+    if type(estimator) is not LogisticRegression or not np.isfinite(estimator.C):
+        return False
+    given, defaults = (one.get_params(deep=False) for one in (estimator, LogisticRegression()))
+    free = {"C", "tol", "max_iter", "fit_intercept", "random_state", "n_jobs"}
+    return all(given[name] == defaults[name] for name in set(defaults) - free)
 
 
 def is_plain_ridge(estimator: Any) -> bool:

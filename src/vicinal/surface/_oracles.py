@@ -161,17 +161,9 @@ class KernelClassifier:
     def scores(self, X, gradient: bool):
         """Return scores and gradients."""
         svc = self.svc
-        return kernel_classifier(
-            X,
-            np.asarray(svc.support_vectors_, dtype=np.float64),
-            np.asarray(svc.dual_coef_, dtype=np.float64)[0],
-            float(svc.intercept_[0]),
-            svc.kernel,
-            svc._gamma,
-            svc.coef0,
-            svc.degree,
-            gradient,
-        )
+        vectors, dual = svc.support_vectors_, svc.dual_coef_[0]
+        kernel = svc.kernel, svc._gamma, svc.coef0, svc.degree
+        return kernel_classifier(X, vectors, dual, float(svc.intercept_[0]), *kernel, gradient)
 
 
 @saved()

@@ -1,6 +1,7 @@
 """Points of a decision surface: some point, the first one on a ray, the nearest one."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,15 +146,8 @@ def some_point(problem: Problem, search: SurfaceSearch) -> NearestPoints:
     owner, ends = segment_ends(problem, search, 1)
     has_end, full = np.zeros(n, dtype=bool), problem.Z.copy()
     has_end[owner], full[owner] = True, ends
-    roots, status = project(
-        problem.evaluate,
-        problem.Z,
-        full,
-        has_end,
-        step=search.length,
-        tol=search.tol,
-        slopes=problem.has_slopes,
-    )
+    options = {"step": search.length, "tol": search.tol, "slopes": problem.has_slopes}
+    roots, status = project(problem.evaluate, problem.Z, full, has_end, **options)
     found = _with_gradients(problem, roots, status)
     # Where score and label disagree, or nothing crossed, labels decide.
     failed = np.flatnonzero(status == NOT_CONVERGED)
@@ -224,15 +218,9 @@ def first_crossing(problem: Problem, search: SurfaceSearch, V, max_distance) -> 
     t_max = np.broadcast_to(np.asarray(max_distance, dtype=np.float64), len(V))
     if problem.model.oracle is None:
         return _first_crossing_by_labels(problem, search, V, t_max)
-    roots, status = march(
-        problem.evaluate,
-        problem.Z,
-        V,
-        stride=lambda Z: search.stride(Z, _LONGEST_STEP),
-        t_max=t_max,
-        tol=search.tol,
-        slopes=problem.has_slopes,
-    )
+    stride = partial(search.stride, share=_LONGEST_STEP)
+    options = {"t_max": t_max, "tol": search.tol, "slopes": problem.has_slopes}
+    roots, status = march(problem.evaluate, problem.Z, V, stride=stride, **options)
     return _with_gradients(problem, roots, status)
 
 
@@ -561,10 +549,8 @@ class TreeBoxes:
         scale = np.zeros(len(chart.free))
         scale[chart.free] = chart.forward
         Q = chart.base
-        wanted = np.stack(
-            [problem.reached(np.full(len(Q), code), np.arange(len(Q))) for code in self.codes],
-            axis=1,
-        )
+        every = np.arange(len(Q))
+        wanted = np.column_stack([problem.reached(code, every) for code in self.codes])
         for column in np.flatnonzero(~chart.free):
             value = Q[:, column, None]
             wanted &= (value > self.low[:, column]) & (value <= self.high[:, column])
@@ -573,10 +559,8 @@ class TreeBoxes:
         found = np.isfinite(distances)
         points[~found], outside[~found] = Q[~found], Q[~found]
         problem.n_evaluations += 1
-        Z = chart.coordinates(points)
-        return NearestPoints(
-            Z, chart.coordinates(outside), problem.Z - Z, np.where(found, CONVERGED, NO_SURFACE)
-        )
+        Z, status = chart.coordinates(points), np.where(found, CONVERGED, NO_SURFACE)
+        return NearestPoints(Z, chart.coordinates(outside), problem.Z - Z, status)
 
 
 def _just_inside(points, Q, low, high):
