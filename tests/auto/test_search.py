@@ -210,7 +210,7 @@ def test_first_folds_are_compared_after_the_same_calibration():
 def test_models_whose_gain_is_below_the_price_of_their_time_are_skipped(price, is_skipped):
     y, scorer, trials = noisy_trials(500, [0.5, 0.5])
     data = TrialData({}, y, None, judged=np.arange(500))
-    search = Search(data, scorer, price=price, random_state=0)
+    search = Search(data, scorer, price=price)
     search.trials = trials[:1]
     first = HeldOut([{}], np.arange(100), trials[1].predictions[:, :100])
     with pytest.raises(Skipped, match="must reduce it by") if is_skipped else nullcontext():
@@ -223,7 +223,7 @@ def test_settings_that_are_behind_after_the_first_fold_are_dropped():
     answers = np.concatenate([trial.predictions for trial in trials])
     spec = Spec("model", None, grid=[{"a": 0}, {"a": 1}, {"a": 2}])
     first = HeldOut(spec.grid, np.arange(200), answers)
-    search = Search(data, scorer, random_state=0)
+    search = Search(data, scorer)
     kept, fewer = search._better_settings(first, spec)
     losses = scorer.losses(answers).mean(axis=1)
     expected = [setting for setting, loss in zip(spec.grid, losses, strict=True) if loss < 0.5]
@@ -289,7 +289,7 @@ def test_forty_simulated_fits_keep_their_time_limit(clock, monkeypatch):
         monkeypatch.setattr(Search, "_predict_folds", predict)
         monkeypatch.setattr(auto_fit, "_fit_to_all", fit)
         clock[0] = 0.0
-        search = Search(data, scorer, deadline=auto_search.search_deadline(limit), random_state=0)
+        search = Search(data, scorer, deadline=auto_search.search_deadline(limit))
         for family, reason in default_families(shape).items():
             if not reason:
                 search.run(FAMILIES[family](shape, search.tried), cuts=True)

@@ -1,7 +1,6 @@
 """Classification and regression on any table by a weighted average of models of all families."""
 
 import warnings
-from contextlib import contextmanager, nullcontext
 from html import escape
 from numbers import Integral, Real
 from typing import Any
@@ -459,7 +458,9 @@ class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
         nearly_all_differ = 2 * len(self.classes_) > len(data)
         if not nearly_all_differ:
             _warn_of_rare_classes(data.classes, np.bincount(data.y), min(settings.cv, len(data)))
-        with _warned_once() if nearly_all_differ else nullcontext():
+        with warnings.catch_warnings():
+            if nearly_all_differ:  # scikit-learn has warned of them already
+                warnings.filterwarnings("ignore", "The number of unique classes is greater")
             fit = fit_ensemble(data, self.class_weight, num_samples(X), settings)
         self._store(fit, data)
         return self
@@ -644,14 +645,6 @@ def _shown(value) -> str:
     if isinstance(value, str):
         return escape(value)
     return "" if np.isnan(value) else f"{value:.3g}"
-
-
-@contextmanager
-def _warned_once():
-    """Do not repeat scikit-learn's warning about labels that are nearly all different."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The number of unique classes is greater")
-        yield
 
 
 def _warn_of_rare_classes(classes: np.ndarray, counts: np.ndarray, n_folds: int) -> None:

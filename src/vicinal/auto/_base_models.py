@@ -264,7 +264,12 @@ def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local models over leaves; trees not fitted to a row may have seen its group."""
-    if not shape.has_groups:
+    if shape.monotonic is not None:
+        # A local model over leaves cannot obey constraints.
+        for metric, name in (("extra_forest", "extra trees"), ("forest", "random forest")):
+            model = _small_forest(metric, shape).set_params(n_estimators=100)
+            yield Spec(name, model, once=True, seconds=0.5 * shape.thousands)
+    elif not shape.has_groups:
         # Where columns are too many for a slope each, leaves vote.
         degree = 1 if shape.n_columns <= _MAX_COORDINATES else 0
         # Splits look at the root of the columns in classification, and at half of them or all.
@@ -275,8 +280,8 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
             "whole": True,
             "seconds": seconds,
             "bonus": _PROBE_BONUS if shape.is_classification else 0.0,
+            "probe_share": _PROBE_SHARE,
         }
-        options["probe_share"] = _PROBE_SHARE
         names = list(_FORESTS.items())
         # In regression a random forest adds nothing to extra trees and boosting.
         is_one = shape.preset == "fast" or (
@@ -288,13 +293,6 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
             is_probed = metric == "forest" or not shape.is_classification
             probe = _small_forest(metric, shape) if is_probed else None
             yield Spec(name, model, probe=probe, **options)
-
-
-def plain_forests(shape: TableShape) -> Iterator[Spec]:
-    """Yield forests without a local model over their leaves."""
-    for metric, name in (("extra_forest", "extra trees"), ("forest", "random forest")):
-        model = _small_forest(metric, shape).set_params(n_estimators=100)
-        yield Spec(name, model, once=True, seconds=0.5 * shape.thousands)
 
 
 def _small_forest(metric: str, shape: TableShape) -> Any:
@@ -509,25 +507,20 @@ def default_families(shape: TableShape) -> dict[str, str]:
         for family in FAMILIES:
             if family not in _FAST_FAMILIES and not families[family]:
                 families[family] = "it is not part of preset='fast'"
-    if shape.preset == "best" and not shape.on_device:
+    if shape.on_device:
+        for family in FAMILIES:
+            if family not in _DEVICE_FAMILIES:
+                families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
+    elif shape.preset == "best":
         return families
-    if not shape.on_device:
-        if shape.device is None:
-            families["neural"] = "it takes minutes without a GPU; name it in families to try it"
-            families["pretrained"] = "it is part of preset='best'; name it in families to try it"
-        elif shape.n_rows > _MAX_NET_ROWS:
-            families["neural"] = _too_slow(shape)
+    elif shape.device is None:
+        families["neural"] = "it takes minutes without a GPU; name it in families to try it"
+        families["pretrained"] = "it is part of preset='best'; name it in families to try it"
         return families
-    for family in FAMILIES:
-        if family not in _DEVICE_FAMILIES:
-            families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
     if shape.n_rows > _MAX_NET_ROWS:
-        families["neural"] = _too_slow(shape)
+        slow = f"{shape.n_rows} rows take it minutes; name it in families to try it"
+        families["neural"] = slow
     return families
-
-
-def _too_slow(shape: TableShape) -> str:
-    return f"{shape.n_rows} rows take it minutes; name it in families to try it"
 
 
 def _too_many(power: str, limit: int) -> str:

@@ -71,13 +71,10 @@ _OF_A_CLASS = 20
 
 @dataclass(frozen=True)
 class Settings:
-    """Resolved parameters of a fit."""
+    """Resolved parameters of a fit; all others are those of the model."""
 
-    families: Any  # "default", or a list of families and pairs (name, estimator)
-    preset: str
+    model: Any
     deadline: float
-    is_timed: bool
-    max_predict_time: float | None
     cv: int
     splits: list | None  # training and test rows of the table given, where cv is no number
     metric: Metric | None
@@ -88,8 +85,6 @@ class Settings:
     fold_seed: int
     row_seed: int
     model_seed: int
-    verbose: int
-    label: str
 
 
 class EnsembleFit(NamedTuple):
@@ -176,14 +171,9 @@ def resolve(model: Any, X: Any, y: Any, groups: Any, data: TrainingData, on_devi
         metric.check(data.y)
     n_outputs = 1 if data.classes is None else len(data.classes)
     signs = check_signs(model, on_device, n_outputs)
-    deadline = search_deadline(model.max_fit_time)
-    fold_seed, row_seed, model_seed = random_seeds(check_random_state(model.random_state), 3)
     return Settings(
-        model.families,
-        model.preset,
-        deadline,
-        model.max_fit_time is not None,
-        model.max_predict_time,
+        model,
+        search_deadline(model.max_fit_time),
         model.cv if splits is None else len(splits),
         splits,
         metric,
@@ -192,11 +182,7 @@ def resolve(model: Any, X: Any, y: Any, groups: Any, data: TrainingData, on_devi
         1 if on_device else model.n_jobs,
         on_device,
         gpu() if model.device == "auto" else {"cpu": None}.get(model.device, model.device),
-        fold_seed,
-        row_seed,
-        model_seed,
-        model.verbose,
-        type(model).__name__,
+        *random_seeds(check_random_state(model.random_state), 3),
     )
 
 
@@ -239,14 +225,14 @@ def fit_ensemble(
         trial,
         scorer,
         deadline=settings.deadline,
-        price=PRICES[settings.preset],
+        price=PRICES[settings.model.preset],
         n_jobs=settings.n_jobs,
         on_device=settings.on_device,
-        random_state=settings.model_seed,
+        seed=random_seeds(settings.model_seed, 1)[0],
     )
     _try_all(search, shape, settings)
     cv_results = _cv_results(search)
-    base_models, skipped = _fit_pool(search, whole, settings.max_predict_time)
+    base_models, skipped = _fit_pool(search, whole, settings.model.max_predict_time)
     predictions = nested_pool(search.judged(), scorer, trial, search.least_gains())
     known = np.flatnonzero(np.isfinite(predictions[:, 0]))
     predictions, rows = predictions[known], trial.entries[known]
@@ -259,7 +245,8 @@ def fit_ensemble(
         as_numpy(judged.X["distance"]),
         held_out[judged.positions],
         judged.y if data.classes is not None else judged.y.reshape(len(judged), -1),
-        _weights_at(data, judged.positions),
+        # The weights given, without those of classes.
+        data.weights[np.searchsorted(data.positions, judged.positions)],
         settings.n_jobs,
         groups=judged.groups,
     )
@@ -289,11 +276,6 @@ def _order(data: TrainingData, rows: HeldOutRows) -> str:
     return ""
 
 
-def _weights_at(data: TrainingData, positions: np.ndarray) -> np.ndarray:
-    """Return the weights given, without those of classes, of rows at positions of the table."""
-    return data.weights[np.searchsorted(data.positions, positions)]
-
-
 def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableShape:
     n_outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
     return TableShape(
@@ -305,8 +287,8 @@ def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableSh
         encodings.categorical,
         settings.n_jobs,
         settings.on_device,
-        settings.is_timed,
-        settings.preset,
+        settings.model.max_fit_time is not None,
+        settings.model.preset,
         settings.device,
         None if settings.metric is None else settings.metric.quantile,
         None if settings.signs is None else encoded_signs(settings.signs, encodings, data.X),
@@ -361,22 +343,22 @@ def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray, metric) -> Sc
 
 def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
     """Try every family, or every pair, in the order given; at least one must be judged."""
-    entries, skipped = settings.families, {}
-    if isinstance(entries, str):
+    families, label = settings.model.families, type(settings.model).__name__
+    entries, skipped = families, []
+    if isinstance(families, str):
         defaults = default_families(shape)
         entries = [family for family, reason in defaults.items() if not reason]
-        skipped = {family: reason for family, reason in defaults.items() if reason}
-    with Progress(len(entries), settings.label, verbose=settings.verbose) as progress:
+        skipped = [Spec(name, None, reason=reason) for name, reason in defaults.items() if reason]
+    with Progress(len(entries), label, verbose=settings.model.verbose) as progress:
         for entry in entries:
             search.run(_specs(entry, shape, search.tried), cuts=isinstance(entry, str))
             last = search.trials[-1].spec.name if search.trials else str(entry)
             progress.advance(note=last)
-    for family, reason in skipped.items():
-        search.skip(family, reason)
+    search.run(skipped, cuts=True)
     if not search.judged():
         why = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
-        why = why or f"no model of families={settings.families!r} is tried on such a table"
-        raise ValueError(f"No base model of {settings.label} could be fitted: {why}.")
+        why = why or f"no model of families={families!r} is tried on such a table"
+        raise ValueError(f"No base model of {label} could be fitted: {why}.")
     named = {entry[0] for entry in entries if not isinstance(entry, str)}
     for trial in search.trials:
         if trial.reason and trial.spec.name in named:
@@ -389,9 +371,8 @@ def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
 
 def _specs(entry: Any, shape: TableShape, tried: dict[str, float]) -> Iterator[Spec]:
     """Return the base models that a family or a pair stands for."""
-    if shape.monotonic is not None:
-        return monotone_specs(entry, shape, tried)
-    return FAMILIES[entry](shape, tried) if isinstance(entry, str) else iter([Spec(*entry)])
+    specs = FAMILIES[entry](shape, tried) if isinstance(entry, str) else iter([Spec(*entry)])
+    return specs if shape.monotonic is None else monotone_specs(specs, shape)
 
 
 def _mean_predictions(predictions: np.ndarray, rows: np.ndarray, n_given: int) -> np.ndarray:
@@ -454,7 +435,7 @@ def _base_models(
             continue
         m = position[id(trial)]
         c = pool.candidates[m]
-        model.loss = float(trial.mean_losses(search.scorer.share)[c])
+        model.loss = float((trial.losses @ search.scorer.share)[c])
         model.params = trial.candidates[c]
         model.trial_time = trial.seconds
         model.weight = float(pool.weights[m])
@@ -500,7 +481,7 @@ def _cv_results(search: Search) -> dict[str, np.ndarray]:
     for trial in search.judged():
         names += [trial.spec.name] * len(trial.candidates)
         params += trial.candidates
-        losses.append(trial.mean_losses(search.scorer.share))
+        losses.append(trial.losses @ search.scorer.share)
     return {
         "name": np.array(names, dtype=object),
         "params": np.array(params, dtype=object),

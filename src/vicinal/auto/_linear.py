@@ -16,6 +16,7 @@ from vicinal._base import (
     dense,
     fold_entries,
     saved,
+    store_parameters,
     survey,
     thread_map,
 )
@@ -166,16 +167,7 @@ def _logistic_of_blocks(
         return blocks.total(_block_logistic, found.classes, point, combine=add_tuples)
 
     n_classes = len(found.classes)
-    steps = logistic_steps(
-        found.weight,
-        blocks.n_features,
-        n_classes,
-        alpha=alpha,
-        start=None,
-        fit_intercept=True,
-        tol=1e-4,
-        max_iter=200,
-    )
+    steps = logistic_steps(found.weight, blocks.n_features, n_classes, alpha=alpha)
     return _log_odds(run_steps(steps, evaluate), n_classes)
 
 
@@ -227,9 +219,7 @@ class LinearRegressor(RegressorMixin, _Linear):
     solver = "ridge"
 
     def __init__(self, alpha=0.01, n_jobs=None, monotonic_cst=None):
-        self.alpha = alpha
-        self.n_jobs = n_jobs
-        self.monotonic_cst = monotonic_cst
+        store_parameters(self, locals())
 
     def predict(self, X):
         """Predict the targets."""
@@ -255,10 +245,7 @@ class LinearClassifier(ClassifierMixin, _Linear):
     """Ridge on class indicators, logistic regression or shrunken discriminant analysis."""
 
     def __init__(self, solver="ridge", alpha=1.0, n_jobs=None, monotonic_cst=None):
-        self.solver = solver
-        self.alpha = alpha
-        self.n_jobs = n_jobs
-        self.monotonic_cst = monotonic_cst
+        store_parameters(self, locals())
 
     def predict_proba(self, X):
         """Return class probabilities."""

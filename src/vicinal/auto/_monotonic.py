@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base._compat import check_monotonic_cst
-from vicinal.auto._base_models import FAMILIES, NormalScores, Spec, TableShape, Tried, plain_forests
+from vicinal.auto._base_models import NormalScores, Spec, TableShape
 from vicinal.auto._encodings import Encodings
 
 _CANNOT = "it cannot obey monotonic_cst"
@@ -78,12 +78,8 @@ def signs_for(spec: Spec, signs: np.ndarray, categorical: np.ndarray | None) -> 
     return {f"{name}__monotonic_cst" if before else "monotonic_cst": signs}
 
 
-def monotone_specs(entry: Any, shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield the base models of a family or pair; those that cannot obey have a reason."""
-    if not isinstance(entry, str):
-        specs = iter([Spec(*entry)])
-    else:
-        specs = plain_forests(shape) if entry == "forest" else FAMILIES[entry](shape, tried)
+def monotone_specs(specs: Iterator[Spec], shape: TableShape) -> Iterator[Spec]:
+    """Yield base models that obey the constraints; those that cannot have a reason."""
     for spec in specs:
         params = None
         if not spec.reason:

@@ -1,7 +1,7 @@
 """Try base models one after another on rows they have not seen, and average the best."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -100,11 +100,6 @@ class TrialData(TrainingData):
         return {name: parts[id(X)] for name, X in self.X.items()}
 
     @cached_property
-    def labels(self) -> np.ndarray:
-        """Targets as base models are given them."""
-        return self.y if self.classes is None else self.classes[self.y]
-
-    @cached_property
     def entries(self) -> np.ndarray:
         """Row of every held-out prediction: the judged rows, fold after fold."""
         return np.concatenate(fold_entries(self.folds, self.judged))
@@ -167,19 +162,16 @@ class Trial:
     reason: str = ""
     fitted: Callable[..., Any] | None = None
 
-    def mean_losses(self, share: np.ndarray) -> np.ndarray:
-        """Return the mean loss of every candidate."""
-        return self.losses @ share
-
 
 class Skipped(Exception):
     """A base model is not tried further; the message states why."""
 
 
+@dataclass
 class Search:
     """Try base models, each within its time, and store their held-out predictions.
 
-    Parameters
+    Attributes
     ----------
     data : TrialData
         Training rows with folds.
@@ -188,47 +180,36 @@ class Search:
     deadline : float
         When trials and fits must end, of :func:`search_deadline`.
     price : float
-        Relative reduction of the loss that one processor second per 1,000 rows must bring.
+        Relative reduction of a log loss that one processor second per 1,000 rows must bring.
     n_jobs : int or None
         Threads.
     on_device : bool
         Whether rows are on a device, where all folds of a net are trained at once.
-    random_state
-        Seeds of the base models.
+    seed : int
+        Seed of the base models.
+    trials : list of Trial
+        The models tried so far.
+    tried : dict of str to float
+        The least loss of those that were judged, by name.
     """
 
-    def __init__(
-        self,
-        data: TrialData,
-        scorer: Scorer,
-        *,
-        deadline=np.inf,
-        price=0.0,
-        n_jobs=None,
-        on_device=False,
-        random_state=None,
-    ):
-        self.data = data
-        self.scorer = scorer
-        self.price = price * scorer.price
-        self.n_jobs = n_jobs
-        self.on_device = on_device
-        self.seed = random_seeds(random_state, 1)[0]
-        self.trials: list[Trial] = []
-        self.tried: dict[str, float] = {}
-        self._deadline = deadline
+    data: TrialData
+    scorer: Scorer
+    deadline: float = np.inf
+    price: float = 0.0
+    n_jobs: int | None = None
+    on_device: bool = False
+    seed: int = 0
+    trials: list[Trial] = field(default_factory=list)
+    tried: dict[str, float] = field(default_factory=dict)
 
-    def run(self, specs: Iterator[Spec], *, cuts: bool) -> None:
+    def run(self, specs: Iterable[Spec], *, cuts: bool) -> None:
         """Try models in turn; with ``cuts`` those that do not pay end with their first fold."""
         for spec in specs:
             trial = self._try(spec, cuts)
             self.trials.append(trial)
             if not trial.reason:
-                self.tried[spec.name] = float(trial.mean_losses(self.scorer.share).min())
-
-    def skip(self, name: str, reason: str) -> None:
-        """Record a model that was not tried."""
-        self.trials.append(Trial(Spec(name, None), reason=reason))
+                self.tried[spec.name] = float((trial.losses @ self.scorer.share).min())
 
     def judged(self) -> list[Trial]:
         """Return the trials that have predictions."""
@@ -239,7 +220,7 @@ class Search:
             return Trial(spec, reason=spec.reason)
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
         start = _clock.now()
-        if self.judged() and start + self._reserved() + self._first_seconds(spec) > self._deadline:
+        if self.judged() and start + self._reserved() + self._first_seconds(spec) > self.deadline:
             return Trial(spec, reason="no time was left")
         if self.data.is_weighted and not takes_weights(spec.estimator):
             return Trial(spec, reason=f"{last_step(spec.estimator)!r} takes no sample_weight")
@@ -262,7 +243,7 @@ class Search:
 
     def _first_seconds(self, spec: Spec) -> float:
         """Return the expected time until a trial can be stopped, at the pace of those before."""
-        if not np.isfinite(self._deadline):
+        if not np.isfinite(self.deadline):
             return 0.0
         known = [trial for trial in self.judged() if trial.spec.seconds >= _CHEAP]
         taken = sum(trial.seconds + trial.fit_seconds for trial in known)
@@ -277,7 +258,7 @@ class Search:
     def _check_time(self, start: float, factor: float) -> None:
         """Skip a model that would take too long, a factor times what it has taken since start."""
         seconds = (_clock.now() - start) * factor
-        if self.judged() and start + seconds + self._reserved() > self._deadline:
+        if self.judged() and start + seconds + self._reserved() > self.deadline:
             raise Skipped(f"about {seconds:.1f} s would not fit the time")
 
     def _held_out(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
@@ -375,7 +356,8 @@ class Search:
 
     def least_gain(self, spec: Spec) -> float:
         """Return the price of the time of a model: the gain that it must bring."""
-        return self.price * spec.seconds / max(1.0, len(self.data) / 1000.0)
+        price = self.price * self.scorer.price
+        return price * spec.seconds / max(1.0, len(self.data) / 1000.0)
 
     def least_gains(self) -> np.ndarray:
         """Return the price of the time of every model that was judged."""
@@ -541,7 +523,8 @@ def choose_pool(
     slopes = part.slopes(predictions)
     losses = np.array([table.min() for table in tables])
     near = np.flatnonzero(losses <= _BEHIND * losses.min() + _SLACK)
-    floor = _constant(trials)
+    dummies = DummyClassifier, DummyRegressor
+    floor = next((m for m, t in enumerate(trials) if isinstance(t.spec.estimator, dummies)), None)
     best = int(losses.argmin())
     if floor is not None and best != floor:
         gain = trials[floor].losses[0] - trials[best].losses[chosen[best]]
@@ -619,14 +602,6 @@ def least_useful(trials: list[Trial], scorer: Scorer, pool: Pool, seconds: np.nd
     )
     increases, _ = _removals(scorer, stack, pool.weights[kept])
     return int(kept[(increases / np.maximum(seconds[kept], 1e-12)).argmin()])
-
-
-def _constant(trials: list[Trial]) -> int | None:
-    """Return which trial looked at no column."""
-    for m, trial in enumerate(trials):
-        if isinstance(trial.spec.estimator, (DummyClassifier, DummyRegressor)):
-            return m
-    return None
 
 
 def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
