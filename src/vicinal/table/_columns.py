@@ -70,10 +70,8 @@ class ColumnEncoder(BaseEstimator):
         return found | {self.unread: new & ~infinite, "infinite numbers": infinite}
 
     def _is_unread(self, values: np.ndarray) -> np.ndarray:
-        """Mark values that are encoded by rule, here those of no category."""
-        labels = as_labels(values).tolist()
-        new = set(labels) - {*self.categories_}
-        return np.array([label in new for label in labels], dtype=bool)
+        """Mark values that are encoded by rule, here none."""
+        return np.zeros(len(values), dtype=bool)
 
     def fit_encode(self, values: np.ndarray, y: Any = None, groups: Any = None) -> np.ndarray:
         """Learn and encode; only statistics of the target make this more than one after another."""
@@ -89,12 +87,56 @@ class ColumnEncoder(BaseEstimator):
 
     def decode(self, block: np.ndarray) -> list[Any]:
         """Return a value of the column for every encoded row, ``None`` where there is none."""
+        return [None] * len(block)
+
+
+class _MeasuredColumn(ColumnEncoder):
+    """Numbers read from a column; missing values stay, or are filled with the median and marked."""
+
+    keep_missing: bool
+
+    def _read(self, values: np.ndarray) -> np.ndarray:
+        """Return an array of shape (n_rows, n_numbers), NaN where a value is missing."""
+        raise NotImplementedError
+
+    def _learn(self, values: np.ndarray, names: list[str]) -> "ColumnEncoder":
+        numbers = self._read(values)
+        missing = np.isnan(numbers[:, -1])
+        self.fills_ = np.zeros(len(names))
+        if not missing.all():
+            self.fills_ = np.median(numbers[~missing], axis=0)
+        is_marked = missing.any() and not self.keep_missing
+        self.names_ = [*names, "missing"] if is_marked else names
+        return self
+
+    def _is_unread(self, values):
+        return np.isnan(self._read(values)[:, -1])
+
+    def encode(self, values):
+        numbers = self._read(values)
+        if self.keep_missing:
+            return numbers
+        missing = np.isnan(numbers)
+        filled = np.where(missing, self.fills_, numbers)
+        is_marked = len(self.names_) > len(self.fills_)
+        return np.column_stack([filled, missing[:, -1]]) if is_marked else filled
+
+    def decode(self, block):
+        n_numbers = len(self.fills_)
+        missing = np.isnan(block[:, 0])
+        if len(self.names_) > n_numbers:
+            missing = block[:, -1] >= 0.5
+        cells = self._cells(block[:, :n_numbers])
+        return [None if gone else cell for cell, gone in zip(cells, missing, strict=True)]
+
+    def _cells(self, numbers: np.ndarray) -> list[Any]:
+        """Return a value of the column for every row of numbers."""
         raise NotImplementedError
 
 
 @saved()
-class NumberColumn(ColumnEncoder):
-    """A numeric column; missing values stay, or are filled with the median and marked."""
+class NumberColumn(_MeasuredColumn):
+    """A numeric column."""
 
     takes = "numbers"
     unread = "values that are not numbers"
@@ -105,34 +147,20 @@ class NumberColumn(ColumnEncoder):
         self.unit = unit
 
     def fit(self, values, y=None):
-        numbers = self.plain(values)
-        missing = np.isnan(numbers)
-        self.fill_ = 0.0 if missing.all() else float(np.median(numbers[~missing]))
-        self.names_ = ["", "missing"] if missing.any() and not self.keep_missing else [""]
-        return self
+        return self._learn(values, [""])
 
     def plain(self, values):
         return as_numbers(values, self.decimal, self.unit)
 
-    def _is_unread(self, values):
-        return np.isnan(self.plain(values))
+    def _read(self, values):
+        return self.plain(values)[:, None]
 
-    def encode(self, values):
-        numbers = self.plain(values)
-        if self.keep_missing:
-            return numbers[:, None]
-        return _filled(numbers[:, None], np.array([self.fill_]), len(self.names_) == 2)
-
-    def decode(self, block):
-        missing = np.isnan(block[:, 0]) if self.keep_missing else _marked(block, 1)
-        return [
-            None if is_missing else float(value)
-            for value, is_missing in zip(block[:, 0], missing, strict=True)
-        ]
+    def _cells(self, numbers):
+        return numbers[:, 0].tolist()
 
 
 @saved()
-class NumbersColumn(ColumnEncoder):
+class NumbersColumn(_MeasuredColumn):
     """The numbers of cells that hold several, such as 120/80."""
 
     takes = "several numbers"
@@ -143,28 +171,7 @@ class NumbersColumn(ColumnEncoder):
         self.keep_missing = keep_missing
 
     def fit(self, values, y=None):
-        numbers = self._read(values)
-        missing = np.isnan(numbers[:, 0])
-        self.fills_ = np.median(numbers[~missing], axis=0)
-        self.names_ = [str(k + 1) for k in range(self.n_numbers)]
-        self.names_ += ["missing"] if missing.any() and not self.keep_missing else []
-        return self
-
-    def encode(self, values):
-        numbers = self._read(values)
-        if self.keep_missing:
-            return numbers
-        return _filled(numbers, self.fills_, len(self.names_) > self.n_numbers)
-
-    def decode(self, block):
-        missing = np.isnan(block[:, 0]) if self.keep_missing else _marked(block, self.n_numbers)
-        texts = [" / ".join(f"{n:g}" for n in row) for row in block[:, : self.n_numbers].tolist()]
-        return [
-            None if is_missing else text for text, is_missing in zip(texts, missing, strict=True)
-        ]
-
-    def _is_unread(self, values):
-        return np.isnan(self._read(values)[:, 0])
+        return self._learn(values, [str(k + 1) for k in range(self.n_numbers)])
 
     def _read(self, values):
         found = [numbers_in(text) for text in _as_texts(values)]
@@ -172,6 +179,9 @@ class NumbersColumn(ColumnEncoder):
         return np.array(
             [row if len(row) == self.n_numbers else missing for row in found], dtype=float
         )
+
+    def _cells(self, numbers):
+        return [" / ".join(f"{n:g}" for n in row) for row in numbers.tolist()]
 
 
 @saved()
@@ -214,7 +224,7 @@ class ChoicesColumn(ColumnEncoder):
 
 
 @saved()
-class DateColumn(ColumnEncoder):
+class DateColumn(_MeasuredColumn):
     """The parts of the calendar that vary, and a count of days; of a time of day the hour."""
 
     takes = "dates"
@@ -229,43 +239,47 @@ class DateColumn(ColumnEncoder):
         known = _calendar(dates[~np.isnat(dates)])
         parts = [name for name in _DATE_PARTS if len(np.unique(known[name])) > 1]
         self.parts_ = [*parts, "days"] if not self._is_clock() else ["hour"]
-        self.fills_ = np.array([np.median(known[name]) for name in self.parts_])
-        has_missing = np.isnat(dates).any() and not self.keep_missing
-        self.names_ = [*self.parts_, "missing"] if has_missing else list(self.parts_)
-        return self
+        return self._learn(values, list(self.parts_))
 
     def plain(self, values):
         return _calendar(as_dates(values, self.formats))["days"]
 
-    def _is_unread(self, values):
-        return np.isnat(as_dates(values, self.formats))
-
-    def encode(self, values):
+    def _read(self, values):
         found = _calendar(as_dates(values, self.formats))
-        block = np.column_stack([found[name] for name in self.parts_])
-        if self.keep_missing:
-            return block
-        return _filled(block, self.fills_, len(self.names_) > len(self.parts_))
+        return np.column_stack([found[name] for name in self.parts_])
 
-    def decode(self, block):
+    def _cells(self, numbers):
         is_clock = self._is_clock()
-        days = block[:, len(self.parts_) - 1] / (24.0 if is_clock else 1.0)
-        missing = np.isnan(days) if self.keep_missing else _marked(block, len(self.parts_))
-        moments = np.where(missing, 0, np.round(days * 86_400)).astype("datetime64[s]")
+        days = np.nan_to_num(numbers[:, -1]) / (24.0 if is_clock else 1.0)
+        moments = np.round(days * 86_400).astype("datetime64[s]")
         whole = "D" if "hour" not in self.parts_ else "s"
-        texts = np.datetime_as_string(moments.astype(f"datetime64[{whole}]"))
-        texts = [text.partition("T")[2] for text in texts.tolist()] if is_clock else texts
-        return [
-            None if is_missing else str(text)
-            for text, is_missing in zip(texts, missing, strict=True)
-        ]
+        texts = np.datetime_as_string(moments.astype(f"datetime64[{whole}]")).tolist()
+        return [text.partition("T")[2] for text in texts] if is_clock else texts
 
     def _is_clock(self):
         return self.formats[0] in CLOCKS
 
 
+class _CategoryColumn(ColumnEncoder):
+    """Categories, each encoded by a line of numbers."""
+
+    def lookup(self) -> tuple[list[str], np.ndarray]:
+        """Return the categories ("" is a missing value), and a line for each and any other."""
+        raise NotImplementedError
+
+    def encode(self, values):
+        categories, lines = self.lookup()
+        codes = {category or None: k for k, category in enumerate(categories)}
+        return lines[[codes.get(label, -1) for label in as_labels(values).tolist()]]
+
+    def _is_unread(self, values):
+        labels = as_labels(values).tolist()
+        new = set(labels) - {*self.categories_}
+        return np.array([label in new for label in labels], dtype=bool)
+
+
 @saved()
-class OneHotColumn(ColumnEncoder):
+class OneHotColumn(_CategoryColumn):
     """A column of 0 and 1 per category, the most frequent first; two categories share one column.
 
     A category that was not seen, or a missing value where ``fit`` saw none, is "(other)" or
@@ -277,22 +291,14 @@ class OneHotColumn(ColumnEncoder):
         self.max_categories = max_categories
 
     def fit(self, values, y=None):
-        categories = categories_of(as_labels(values))
-        if len(categories) > self.max_categories:
-            categories = [*categories[: self.max_categories - 1], OTHER]
-        self.categories_ = categories
+        self.categories_ = categories = _joined(categories_of(values), self.max_categories)
         self.shown_ = (
             [max(categories)] if len(categories) == 2 and OTHER not in categories else categories
         )
         self.names_ = [f"= {category}" for category in self.shown_]
         return self
 
-    def encode(self, values):
-        codes = _codes(values, self.categories_, self._unseen())
-        return self.lookup()[1][codes]
-
     def lookup(self):
-        """Return the categories, and a line for each and one more for any other value."""
         shown = np.array([self.categories_.index(category) for category in self.shown_])
         codes = np.array([*range(len(self.categories_)), self._unseen()])
         return _with_missing(self.categories_), (codes[:, None] == shown).astype(np.float64)
@@ -317,7 +323,7 @@ class OneHotColumn(ColumnEncoder):
 
 
 @saved()
-class CodeColumn(ColumnEncoder):
+class CodeColumn(_CategoryColumn):
     """One number per category, the most frequent first; NaN for missing and unseen values."""
 
     is_categorical = True
@@ -326,33 +332,22 @@ class CodeColumn(ColumnEncoder):
         self.max_categories = max_categories
 
     def fit(self, values, y=None):
-        categories = [
-            category for category in categories_of(as_labels(values)) if category != MISSING
-        ]
-        if len(categories) > self.max_categories:
-            categories = [*categories[: self.max_categories - 1], OTHER]
-        self.categories_ = categories
+        categories = [category for category in categories_of(values) if category != MISSING]
+        self.categories_ = _joined(categories, self.max_categories)
         self.names_ = [""]
         return self
 
-    def encode(self, values):
-        codes = _codes(values, self.categories_, self._unseen(), missing=-1).astype(np.float64)
-        return np.where(codes < 0, np.nan, codes)[:, None]
-
     def lookup(self):
-        """Return the categories, and a line for each and one more for any other value."""
-        codes = np.array([*range(len(self.categories_)), np.nan, self._unseen()], dtype=np.float64)
-        return [*self.categories_, ""], np.where(codes < 0, np.nan, codes)[:, None]
-
-    def _unseen(self):
-        return self.categories_.index(OTHER) if OTHER in self.categories_ else -1
+        unseen = self.categories_.index(OTHER) if OTHER in self.categories_ else np.nan
+        codes = np.array([*range(len(self.categories_)), np.nan, unseen], dtype=np.float64)
+        return [*self.categories_, ""], codes[:, None]
 
     def decode(self, block):
         return [None if np.isnan(code) else self.categories_[round(code)] for code in block[:, 0]]
 
 
 @saved()
-class TargetColumn(ColumnEncoder):
+class TargetColumn(_CategoryColumn):
     """Mean target of each category, shrunk to the overall mean: scikit-learn's TargetEncoder.
 
     Training rows get statistics of rows in other folds, which hold groups whole, so that no row
@@ -386,17 +381,12 @@ class TargetColumn(ColumnEncoder):
                 block[fold, k] = part.transform(table[fold])[:, 0]
         return block
 
-    def encode(self, values):
-        categories = self.categories_.tolist()
-        return self.lookup()[1][_codes(values, categories, len(categories))]
-
     @property
     def categories_(self):
         """Return the categories, ``MISSING`` among them if values are missing."""
         return self.encoder_.categories_[0]
 
     def lookup(self):
-        """Return the categories, and a line for each and one more for any other value."""
         known = np.column_stack(self.encoder_.encodings_)
         mean = np.broadcast_to(np.ravel(self.encoder_.target_mean_), (1, known.shape[1]))
         return _with_missing(self.categories_.tolist()), np.vstack([known, mean])
@@ -450,45 +440,21 @@ class TextColumn(ColumnEncoder):
         weights = self.vectorizer_.transform(_as_texts(values))
         return self.decomposition_.transform(weights) / self.scale_
 
-    def _is_unread(self, values):
-        return np.zeros(len(values), dtype=bool)
-
-    def decode(self, block):
-        return [None] * len(block)
-
 
 def _with_missing(categories: list[str]) -> list[str]:
     """Return the categories as plain columns have them."""
     return ["" if category == MISSING else category for category in categories]
 
 
-def categories_of(labels: np.ndarray) -> list[str]:
+def categories_of(values: np.ndarray) -> list[str]:
     """Return the categories, the most frequent first, those of equal count by name."""
-    counts = Counter(MISSING if label is None else label for label in labels)
+    counts = Counter(_with_name(values))
     return sorted(counts, key=lambda category: (-counts[category], category))
 
 
-def _codes(values, categories, unseen, missing=None):
-    """Return the position of each value among ``categories``."""
-    positions = {category: k for k, category in enumerate(categories)}
-    missing = positions.get(MISSING, unseen) if missing is None else missing
-    return np.array(
-        [
-            missing if label is None else positions.get(label, unseen)
-            for label in as_labels(values).tolist()
-        ],
-        dtype=np.intp,
-    )
-
-
-def _filled(block, fills, marked):
-    missing = np.isnan(block)
-    filled = np.where(missing, fills, block)
-    return np.column_stack([filled, missing[:, -1].astype(np.float64)]) if marked else filled
-
-
-def _marked(block, at):
-    return block[:, at] >= 0.5 if block.shape[1] > at else np.zeros(len(block), dtype=bool)
+def _joined(categories: list[str], most: int) -> list[str]:
+    """Return the categories, the rarest of too many as one."""
+    return categories if len(categories) <= most else [*categories[: most - 1], OTHER]
 
 
 def _calendar(dates):
@@ -507,11 +473,13 @@ def _calendar(dates):
     return {name: np.where(missing, np.nan, part) for name, part in parts.items()}
 
 
+def _with_name(values):
+    """Return the labels, missing ones by their name."""
+    return [MISSING if label is None else label for label in as_labels(values)]
+
+
 def _as_table(values):
-    labels = as_labels(values)
-    return np.array([MISSING if label is None else label for label in labels], dtype=object)[
-        :, None
-    ]
+    return np.array(_with_name(values), dtype=object)[:, None]
 
 
 def _as_texts(values):

@@ -43,7 +43,7 @@ def table_feeds(encoder: TableEncoder, X: Any) -> dict[str, np.ndarray]:
 def _write_number(column: Any, x: Node) -> Node:
     if column.keep_missing:
         return x
-    return _filled(x, np.array([column.fill_]), len(column.names_) == 2)
+    return _filled(x, column.fills_, len(column.names_) == 2)
 
 
 def _write_date(column: Any, x: Node) -> Node:
