@@ -317,8 +317,8 @@ def test_many_random_categories_do_not_overfit():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ([True], "mask of shape"),
-        ([7], "indices from 0 to 1"),
+        ([True], "must name some of the 2 columns"),
+        ([7], "must name some of the 2 columns"),
         (["nothing"], "names"),
     ],
 )

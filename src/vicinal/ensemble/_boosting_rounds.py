@@ -1,6 +1,6 @@
 """Rounds of functional gradient boosting (equations 8 to 13 of the guide)."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,36 +19,22 @@ _MAX_HALVINGS = 60
 
 @dataclass(frozen=True)
 class BoostingSettings:
-    """Parameters of the estimator, with the learner, the loss and the coefficients resolved."""
+    """Learner, loss and coefficients of a model; all other parameters are its own."""
 
-    owner: str
+    model: Any
     estimator: Any
     loss: Any
-    loss_name: str
     coefficients: str
-    n_estimators: int
-    learning_rate: float
-    newton: bool
-    post_fit: str | None
-    alpha: float
-    subsample: float
-    validation_fraction: float
-    n_iter_no_change: Any
-    tol: float
-    random_state: Any
-    verbose: int
 
 
 def resolve_boosting(model: Any, loss: Any) -> BoostingSettings:
     """Return the settings of a model; raise where parameters cannot be combined."""
-    given = {**model.get_params(deep=False), "loss": loss, "loss_name": repr(model.loss)}
-    given["owner"] = type(model).__name__
-    learner = given["estimator"]
+    learner, coefficients = model.estimator, model.coefficients
     if learner is None:
-        learner = given["estimator"] = DecisionTreeRegressor(max_depth=3)
+        learner = DecisionTreeRegressor(max_depth=3)
     is_tree = isinstance(learner, DecisionTreeRegressor)
-    if model.coefficients == "auto":
-        given["coefficients"] = "leaf" if is_tree else "line_search"
+    if coefficients == "auto":
+        coefficients = "leaf" if is_tree else "line_search"
     if model.coefficients == "leaf" and not is_tree:
         raise ValueError(
             f"coefficients='leaf' sets the leaf values of a DecisionTreeRegressor, but the "
@@ -71,25 +57,25 @@ def resolve_boosting(model: Any, loss: Any) -> BoostingSettings:
             f"newton=True weights the rows by the curvature of the loss, but the learner "
             f"{learner!r} does not accept sample_weight; use newton=False."
         )
-    return BoostingSettings(**{part.name: given[part.name] for part in fields(BoostingSettings)})
+    return BoostingSettings(model, learner, loss, coefficients)
 
 
 def boost(data: TrainingData, settings: BoostingSettings) -> "Rounds":
     """Fit all rounds."""
-    rng = check_random_state(settings.random_state)
-    held = None
-    if settings.n_iter_no_change is not None:
+    model, held = settings.model, None
+    rng = check_random_state(model.random_state)
+    if model.n_iter_no_change is not None:
         train, test = train_test_split(
             np.arange(len(data)),
-            test_size=settings.validation_fraction,
+            test_size=model.validation_fraction,
             random_state=rng,
             stratify=None if data.classes is None else data.y,
         )
         data, held = data.take(train), data.take(test)
     rounds = Rounds(data, held, settings)
     stalled = 0
-    with Progress(settings.n_estimators, settings.owner, verbose=settings.verbose) as progress:
-        for _ in range(settings.n_estimators):
+    with Progress(model.n_estimators, type(model).__name__, verbose=model.verbose) as progress:
+        for _ in range(model.n_estimators):
             residual, curvature = rounds.derivatives()
             if np.abs(residual).max() < 1e-12:
                 break
@@ -101,10 +87,10 @@ def boost(data: TrainingData, settings: BoostingSettings) -> "Rounds":
                 continue
             stalled = 0
             progress.advance(note=f"loss {rounds.train_score[-1]:.5g}")
-            if rounds.is_over():
+            if held and len(rounds.groups) - rounds.best_round >= model.n_iter_no_change:
                 break
     rounds.return_to_best()
-    if settings.post_fit == "l1" and rounds.groups:
+    if model.post_fit == "l1" and rounds.groups:
         rounds.refit_l1(random_seeds(rng, 1)[0])
     return rounds
 
@@ -119,9 +105,10 @@ class Rounds:
 
     def __init__(self, data: TrainingData, held: TrainingData | None, settings: BoostingSettings):
         self.data, self.settings, self.loss = data, settings, settings.loss
+        self.model = model = settings.model
         self.held: Any = held
         self.y, self.weight = data.y, data.weights
-        self.learner_weight = usable_weights(settings.estimator, self.weight, settings.owner)
+        self.learner_weight = usable_weights(settings.estimator, self.weight, type(model).__name__)
         start = kernels.best_constant(self.loss, self.y, self.weight)
         self.intercept = np.atleast_1d(np.asarray(start, dtype=float))
         self.n_scores = len(self.intercept)
@@ -134,9 +121,9 @@ class Rounds:
         self.validation_score: list[float] = []
         self.stages: Any = None
         is_corrective = settings.coefficients == "corrective"
-        columns = self.n_scores + settings.n_estimators
+        columns = self.n_scores + model.n_estimators
         self.Phi: Any = None
-        if is_corrective or settings.post_fit is not None:
+        if is_corrective or model.post_fit is not None:
             self.Phi = np.zeros((len(data) * self.n_scores, columns), order="F")
             for k in range(self.n_scores):
                 self.Phi[k * len(data) : (k + 1) * len(data), k] = 1.0
@@ -171,11 +158,11 @@ class Rounds:
         residual = -self.loss.gradient(self.y, score).reshape(len(self.y), -1)
         if not np.isfinite(residual).all():
             raise ValueError(
-                f"The gradients of loss={self.settings.loss_name} overflowed in round "
-                f"{len(self.groups) + 1}; lower learning_rate={self.settings.learning_rate}, or "
+                f"The gradients of loss={self.model.loss!r} overflowed in round "
+                f"{len(self.groups) + 1}; lower learning_rate={self.model.learning_rate}, or "
                 "use coefficients='line_search'."
             )
-        if not self.settings.newton and self.settings.coefficients != "leaf":
+        if not self.model.newton and self.settings.coefficients != "leaf":
             return residual, None
         return residual, self.loss.hessian(self.y, score).reshape(len(self.y), -1)
 
@@ -183,14 +170,14 @@ class Rounds:
         """Fit one learner per column of residuals; return them and their outputs on all rows."""
         X, n = self.data.X, len(self.data)
         inside: Any = slice(None)
-        if self.settings.subsample < 1.0:
-            size = max(1, int(self.settings.subsample * n))
+        if self.model.subsample < 1.0:
+            size = max(1, int(self.model.subsample * n))
             inside = np.sort(rng.permutation(n)[:size])
         group, output = [], np.empty_like(residual)
         for k in range(self.n_scores):
             estimator = fresh_learner(self.settings.estimator, rng)
             target, w = residual[:, k], self.learner_weight
-            if self.settings.newton:
+            if self.model.newton:
                 floor = max(curvature[:, k].max() * 1e-8, np.finfo(float).tiny)
                 h = np.maximum(curvature[:, k], floor)
                 target, w = target / h, self.weight * h
@@ -226,7 +213,7 @@ class Rounds:
         before = np.bincount(leaf, w * self.loss.value(y, self._flat(score)), len(value))
         for _ in range(_MAX_HALVINGS):
             trial = score.copy()
-            trial[:, k] += self.settings.learning_rate * value[leaf]
+            trial[:, k] += self.model.learning_rate * value[leaf]
             after = np.bincount(leaf, w * self.loss.value(y, self._flat(trial)), len(value))
             rises = ~(after <= before + 1e-12 * np.abs(before))
             if not rises.any():
@@ -252,7 +239,7 @@ class Rounds:
             self.scale = np.append(self.scale, scale)
         self.groups.append(group)
         if self.stages is None:
-            step = self.settings.learning_rate * length
+            step = self.model.learning_rate * length
             self.coef = np.append(self.coef, step)
             self.score = self.score + step * output
         else:
@@ -265,7 +252,7 @@ class Rounds:
     def _correct(self) -> None:
         """Move all coefficients by ``learning_rate`` towards their refit (equation 12)."""
         Phi = self.Phi[:, : self.n_scores + len(self.groups)]
-        ridge = np.full(Phi.shape[1], self.settings.alpha)
+        ridge = np.full(Phi.shape[1], self.model.alpha)
         ridge[: self.n_scores] = 0.0
         start = np.append(self.theta, 0.0)
         if self.refit is not None:
@@ -275,7 +262,7 @@ class Rounds:
             target = kernels.corrective_coefficients(
                 self.loss, self.y, self.weight, Phi, start, ridge
             )
-        self.theta = start + self.settings.learning_rate * (target - start)
+        self.theta = start + self.model.learning_rate * (target - start)
         self.score = (Phi @ self.theta).reshape((len(self.y), -1), order="F")
         self.intercept = self.theta[: self.n_scores]
         self.coef = self.theta[self.n_scores :] / self.scale
@@ -292,14 +279,8 @@ class Rounds:
             )
         value = self._mean_loss(self.held, self.held_score)
         self.validation_score.append(value)
-        if value < self.best - self.settings.tol * abs(self.best):
+        if value < self.best - self.model.tol * abs(self.best):
             self.best, self.best_round = value, len(self.groups)
-
-    def is_over(self) -> bool:
-        """Return whether the held-out loss has not fallen for ``n_iter_no_change`` rounds."""
-        if self.held is None:
-            return False
-        return len(self.groups) - self.best_round >= self.settings.n_iter_no_change
 
     def return_to_best(self) -> None:
         """Go back to the round that was best on the held-out rows."""

@@ -14,6 +14,7 @@ from vicinal._base import (
     HeldOut,
     TrainingData,
     atomic_fit,
+    column_mask,
     documented,
     fold_entries,
     held_out_by_folds,
@@ -36,7 +37,7 @@ from vicinal._base._explanation import (
 )
 from vicinal._base._tables import column_names, column_values, is_missing
 from vicinal._kernels.ensemble import _oblivious as kernels
-from vicinal.ensemble._oblivious_rounds import NEWTON_STEPS, Boosting, Path, Settings, select_rounds
+from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, select_rounds
 
 # Depths that "auto" chooses from.
 _DEPTHS = (4, 6)
@@ -49,33 +50,12 @@ _BLOCK = 1024
 # --- tables with categorical columns ---
 
 
-def categorical_mask(X: Any, features: Any) -> np.ndarray:
+def _categorical_mask(X: Any, features: Any) -> np.ndarray:
     """Return which columns of a table are categorical."""
-    mask = np.zeros(X.shape[1], dtype=bool)
-    if features is None or (isinstance(features, str) and not is_frame(X)):
-        return mask
-    if isinstance(features, str):  # "from_dtype"
-        return np.array([_is_categorical(dtype) for dtype in X.dtypes], dtype=bool)
-    features = np.asarray(features)
-    if features.dtype.kind == "b":
-        if features.shape != mask.shape:
-            raise ValueError(
-                f"categorical_features is a mask of shape {features.shape} for {len(mask)} "
-                "columns; give one entry for each column."
-            )
-        return features
-    if features.dtype.kind in "iu":
-        if features.size and not (0 <= features.min() and features.max() < len(mask)):
-            raise ValueError(
-                f"categorical_features={features.tolist()} must hold indices from 0 to "
-                f"{len(mask) - 1}."
-            )
-        mask[features] = True
-        return mask
-    names = column_names(X)
-    if unknown := [name for name in features.tolist() if name not in names]:
-        raise ValueError(f"categorical_features names {unknown}, but the columns are {names}.")
-    return np.isin(names, features.astype(str)) if features.size else mask
+    if not isinstance(features, str):
+        return column_mask(features, X.shape[1], column_names(X), "categorical_features")
+    dtypes = X.dtypes if is_frame(X) else [None] * X.shape[1]
+    return np.array([_is_categorical(dtype) for dtype in dtypes], dtype=bool)
 
 
 def _is_categorical(dtype: Any) -> bool:
@@ -217,23 +197,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
 
     def _settings(self, loss: int, n_scores: int = 1, level: float = 0.5) -> list[Settings]:
         """Return the settings to select from, one for each depth."""
-        return [
-            Settings(
-                loss=loss,
-                level=level,
-                n_scores=n_scores,
-                depth=depth,
-                learning_rate=float(self.learning_rate),
-                l2=float(self.l2_regularization),
-                max_bins=self.max_bins,
-                max_features=self.max_features,
-                bootstrap=self.bootstrap,
-                n_newton_steps=NEWTON_STEPS[loss],
-                is_categorical=self.is_categorical_,
-                n_categories=tuple(map(len, self.categories_)),
-            )
-            for depth in (_DEPTHS[::-1] if self.depth == "auto" else (self.depth,))
-        ]
+        depths = _DEPTHS[::-1] if self.depth == "auto" else (self.depth,)
+        rate = float(self.learning_rate)
+        return [Settings(self, loss, level, n_scores, depth, rate) for depth in depths]
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -248,7 +214,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         settings, n_rounds, self.validation_score_ = candidates[0], self.n_estimators, None
         if self.cv is not None and len(data) >= 2 * self.cv:
-            path = select_rounds(self, data, candidates, rng)
+            path = select_rounds(data, candidates, rng)
             settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
         boosting = Boosting(data, None, settings, random_seeds(rng, 1)[0])
         return self._store(data, boosting.advance(n_rounds))
@@ -285,7 +251,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             method = "predict_proba" if hasattr(self, "predict_proba") else "predict"
             return held_out_by_folds(self, X, y, folds, method=method, **own)
         rng = check_random_state(self.random_state)
-        paths = [Path(self, data, settings) for settings in candidates]
+        paths = [Path(data, settings) for settings in candidates]
 
         def predict(folds) -> HeldOut:
             seeds = random_seeds(rng, len(folds))
@@ -315,7 +281,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             X = np.asarray(X)
         mask = np.zeros(0, dtype=bool)
         if len(X.shape) == 2:
-            mask = categorical_mask(X, self.categorical_features)
+            mask = _categorical_mask(X, self.categorical_features)
         self.is_categorical_ = mask
         if not is_frame(X) or not mask.any():
             return X, None

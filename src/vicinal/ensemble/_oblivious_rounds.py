@@ -18,13 +18,8 @@ _MAX_INDICATORS = 32
 _SPEED = 2
 # Rounds between two looks at the held-out rows.
 _STEP = 10
-# Newton steps of the leaf values; the first step of the squared error is exact.
-NEWTON_STEPS = {
-    kernels.SQUARED: 1,
-    kernels.LOGISTIC: 5,
-    kernels.MULTINOMIAL: 1,
-    kernels.QUANTILE: 1,
-}
+# Newton steps of the leaf values under the logistic loss; other losses take one.
+_LOGISTIC_STEPS = 5
 
 
 # --- codes of columns ---
@@ -75,15 +70,17 @@ class _TrainingCodes:
     """Codes of the training rows, with ordered target statistics of the categorical columns."""
 
     def __init__(self, data: TrainingData, settings: "Settings", targets, rng) -> None:
-        X, weights, mask = data.X, data.weights, settings.is_categorical
+        X, weights, mask = data.X, data.weights, settings.model.is_categorical_
         numeric, categorical = np.flatnonzero(~mask), np.flatnonzero(mask)
-        edges = [kernels.quantile_edges(X[:, j], weights, settings.max_bins) for j in numeric]
+        max_bins = settings.model.max_bins
+        edges = [kernels.quantile_edges(X[:, j], weights, max_bins) for j in numeric]
         orders = [rng.permutation(len(data)) for _ in range(_PERMUTATIONS if mask.any() else 0)]
         prior = np.average(targets, axis=0, weights=weights)
         n_codes = [len(bins) + 2 for bins in edges]
         tables: list[np.ndarray] = []
         ordered: list[list[np.ndarray]] = [[] for _ in orders]
-        for j, size in zip(categorical, settings.n_categories, strict=True):
+        for j, known in zip(categorical, settings.model.categories_, strict=True):
+            size = len(known)
             category = np.where(np.isnan(X[:, j]), size, X[:, j]).astype(np.int64)
             if settings.loss in (kernels.SQUARED, kernels.QUANTILE) and size <= _MAX_INDICATORS:
                 tables.append(_indicators(category, size))
@@ -136,20 +133,14 @@ def _indicators(category: np.ndarray, size: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the parameters mean for these rows."""
+    """What the parameters of a model, which knows its categories, mean for these rows."""
 
+    model: Any
     loss: int
     level: float
     n_scores: int
     depth: int
     learning_rate: float
-    l2: float
-    max_bins: int
-    max_features: float
-    bootstrap: bool
-    n_newton_steps: int
-    is_categorical: np.ndarray
-    n_categories: tuple[int, ...]
 
 
 class Boosting:
@@ -190,29 +181,32 @@ class Boosting:
 
     def advance(self, n_rounds: int) -> "Boosting":
         """Fit further rounds."""
-        s = self.settings
+        s, model = self.settings, self.settings.model
+        l2, n_steps = float(model.l2_regularization), 1
+        if s.loss == kernels.LOGISTIC:
+            n_steps = _LOGISTIC_STEPS
         gradient, curvature = np.empty(self.score.shape), np.empty(self.score.shape)
         leaf = np.empty(len(self.y), dtype=np.uint8)
         for _ in range(n_rounds):
             codes = self.codes.shuffled(self.rng)
             kernels.derivatives(s.loss, s.level, self.y, self.score, gradient, curvature)
             weights = self.weights
-            if s.bootstrap:  # Bayesian bootstrap
+            if model.bootstrap:  # Bayesian bootstrap
                 weights = weights * self.rng.standard_exponential(len(weights))
             stats = np.column_stack([gradient * weights[:, None], weights * curvature.mean(axis=1)])
             columns = np.arange(len(codes))
-            if s.max_features < 1.0:
-                size = int(np.ceil(s.max_features * len(codes)))
+            if model.max_features < 1.0:
+                size = int(np.ceil(model.max_features * len(codes)))
                 columns = np.sort(self.rng.permutation(len(codes))[:size])
             split = (
                 np.empty(s.depth, dtype=np.int32),
                 np.empty(s.depth, dtype=np.uint8),
                 np.empty(s.depth),
             )
-            kernels.grow_tree(codes, self.codes.n_codes, columns, stats, s.l2, *split, leaf)
+            kernels.grow_tree(codes, self.codes.n_codes, columns, stats, l2, *split, leaf)
             rows = self.y, self.score, self.weights, leaf
             values = s.learning_rate * kernels.leaf_values(
-                s.loss, s.level, *rows, 2**s.depth, s.l2, s.n_newton_steps
+                s.loss, s.level, *rows, 2**s.depth, l2, n_steps
             )
             self.splits.append(split)
             self.values.append(values)
@@ -253,9 +247,9 @@ class Path:
     many, and the fit to all rows takes more rounds than the folds by the ratio of rows.
     """
 
-    def __init__(self, model: Any, data: TrainingData, settings: Settings) -> None:
-        self.speed = min(_SPEED, 1.0 / model.learning_rate)
-        self.model, self.data, self.settings = model, data, settings
+    def __init__(self, data: TrainingData, settings: Settings) -> None:
+        self.data, self.settings, self.model = data, settings, settings.model
+        self.speed = min(_SPEED, 1.0 / self.model.learning_rate)
         self.faster = replace(settings, learning_rate=self.speed * settings.learning_rate)
         self.folds: list[np.ndarray] = []
         self.fits: list[Boosting] = []
@@ -302,9 +296,9 @@ class Path:
         return [fit.held_scores(self.n_best) for fit in self.fits]
 
 
-def select_rounds(model: Any, data: TrainingData, candidates: list[Settings], rng) -> Path:
+def select_rounds(data: TrainingData, candidates: list[Settings], rng) -> Path:
     """Return the path of the setting of least held-out loss."""
-    folds = _folds(data, model.cv, rng)
+    folds = _folds(data, candidates[0].model.cv, rng)
     seeds = random_seeds(rng, len(folds))
-    paths = [Path(model, data, settings).add(folds, seeds) for settings in candidates]
+    paths = [Path(data, settings).add(folds, seeds) for settings in candidates]
     return min(paths, key=lambda path: path.losses.min())

@@ -16,7 +16,6 @@ from vicinal._kernels.ensemble._boosting import (
     SquaredError,
     best_constant,
     corrective_coefficients,
-    curvature_along,
     derivatives,
     deviation,
     l1_path,
@@ -88,13 +87,13 @@ def test_multinomial_derivatives_agree_with_differences(rng):
     slopes = [
         (loss.gradient(y, score[None] + s * direction) * direction).sum() for s in (step, -step)
     ]
-    along = curvature_along(loss, y, score[None], direction)
-    assert_allclose(along, (slopes[0] - slopes[1]) / (2 * step), rtol=1e-6)
+    # One coefficient, of a column that holds the direction.
+    _, along = derivatives(loss, y, np.ones(1), direction.T, np.zeros(1), score[None])
+    assert_allclose(along[0, 0], (slopes[0] - slopes[1]) / (2 * step), rtol=1e-6)
     for k in range(4):
-        unit = np.eye(4)[[k]]
-        assert_allclose(
-            loss.hessian(y, score[None])[0, k], curvature_along(loss, y, score[None], unit)[0]
-        )
+        unit = np.eye(4)[:, [k]]
+        _, curvature = derivatives(loss, y, np.ones(1), unit, np.zeros(1), score[None])
+        assert_allclose(loss.hessian(y, score[None])[0, k], curvature[0, 0])
 
 
 @pytest.mark.parametrize(

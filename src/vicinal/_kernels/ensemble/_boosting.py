@@ -23,7 +23,7 @@ from vicinal._base import saved
 from vicinal._kernels._jit import jit
 from vicinal._kernels.linear._scatter import solve_semidefinite
 
-_MAX_HALVINGS = 30
+_MAX_HALVINGS = 60
 # Models with squared pivots below this share of the largest repeat other models.
 _NO_PIVOT = 1e-13
 
@@ -232,12 +232,6 @@ class Multinomial:
         probability = softmax(score, axis=1)
         return probability * (1.0 - probability)
 
-    def curvature_along(self, y, score, direction):
-        """Second derivative along ``direction``: the variance of its entries under the softmax."""
-        probability = softmax(score, axis=1)
-        mean = (probability * direction).sum(axis=1, keepdims=True)
-        return (probability * (direction - mean) ** 2).sum(axis=1)
-
     def constant(self, y, weight):
         """Logarithms of the class frequencies, shifted to sum to zero."""
         logarithm = np.log(np.bincount(y, weights=weight, minlength=self.n_classes))
@@ -254,13 +248,6 @@ REGRESSION_LOSSES = {
     "quantile": lambda alpha: Quantile(alpha),
     "poisson": lambda alpha: Poisson(),
 }
-
-
-def curvature_along(loss: Any, y: np.ndarray, score: np.ndarray, direction: np.ndarray):
-    """Second derivative of each sample's loss along its row of ``direction``, (n_samples,)."""
-    if score.ndim == 2:
-        return loss.curvature_along(y, score, direction)
-    return loss.hessian(y, score) * direction**2
 
 
 def best_constant(loss: Any, y: np.ndarray, weight: np.ndarray):
@@ -294,50 +281,21 @@ def step_length(
     size = np.sqrt((weight @ direction.reshape(len(direction), -1) ** 2).mean() / weight.sum())
     if not size > 1e-12:
         return 0.0
-    direction = direction / size
+    # The step is the coefficient of one more column.
+    column, start = direction.reshape((-1, 1), order="F") / size, np.zeros(1)
     share = weight / weight.sum()
-    slope = _slope(loss, y, share, score, direction)
-    if not slope < 0.0:
+    if not derivatives(loss, y, share, column, start, score)[0][0] < 0.0:
         return 0.0
-    if getattr(loss, "has_curvature", True):
-        length = _newton(loss, y, share, score, direction, slope)
-    else:
-        length = _bracketed(loss, y, share, score, direction)
-    return length / size
-
-
-def _total(loss, y, share, score) -> float:
-    return float(share @ loss.value(y, score))
-
-
-def _slope(loss, y, share, score, direction) -> float:
-    product = loss.gradient(y, score) * direction
-    return float(share @ (product if product.ndim == 1 else product.sum(axis=1)))
-
-
-def _newton(loss, y, share, score, direction, slope) -> float:
-    length, best = 0.0, _total(loss, y, share, score)
-    for _ in range(20):
-        here = score + length * direction
-        curvature = float(share @ curvature_along(loss, y, here, direction))
-        step = -slope / curvature if curvature > 1e-12 else np.copysign(1.0, -slope)
-        for _ in range(_MAX_HALVINGS):
-            value = _total(loss, y, share, score + (length + step) * direction)
-            if value <= best:
-                break
-            step *= 0.5
-        else:
-            break
-        length, best = length + step, value
-        if abs(step) <= 1e-10 * max(1.0, abs(length)):
-            break
-        slope = _slope(loss, y, share, score + length * direction, direction)
-    return max(length, 0.0)
+    if not getattr(loss, "has_curvature", True):
+        return _bracketed(loss, y, share, score, direction / size) / size
+    options: dict[str, Any] = {"max_iter": 20, "tol": 0.0}
+    found = corrective_coefficients(loss, y, weight, column, start, start, score, **options)
+    return max(float(found[0]), 0.0) / size
 
 
 def _bracketed(loss, y, share, score, direction) -> float:
     def total(length):
-        return _total(loss, y, share, score + length * direction)
+        return float(share @ loss.value(y, score + length * direction))
 
     far, value = 1.0, total(1.0)
     for _ in range(60):
@@ -351,31 +309,33 @@ def _bracketed(loss, y, share, score, direction) -> float:
     return float(found.x) if found.fun <= total(0.0) else 0.0
 
 
-def _scores(Phi, theta, n_samples):
+def _scores(Phi, theta, n_samples, offset=0.0):
     score = Phi @ theta
-    return score if len(score) == n_samples else score.reshape((n_samples, -1), order="F")
+    if len(score) > n_samples:
+        score = score.reshape((n_samples, -1), order="F")
+    return offset + score
 
 
-def objective(loss: Any, y, share, Phi, theta, ridge=0.0, charge=0.0) -> float:
+def objective(loss: Any, y, share, Phi, theta, ridge=0.0, charge=0.0, offset=0.0) -> float:
     """Mean loss plus ``ridge_j theta_j^2 / 2 + charge_j |theta_j|`` summed over coefficients."""
     penalty = np.sum(0.5 * ridge * theta**2 + charge * np.abs(theta))
-    return float(share @ loss.value(y, _scores(Phi, theta, len(y)))) + float(penalty)
+    return float(share @ loss.value(y, _scores(Phi, theta, len(y), offset))) + float(penalty)
 
 
-def derivatives(loss: Any, y, share, Phi, theta) -> tuple[np.ndarray, np.ndarray]:
+def derivatives(loss: Any, y, share, Phi, theta, offset=0.0) -> tuple[np.ndarray, np.ndarray]:
     """Gradient and second derivative of the mean loss in the coefficients."""
     n_samples = len(y)
-    score = _scores(Phi, theta, n_samples)
+    score = _scores(Phi, theta, n_samples, offset)
     if score.ndim == 1:
         gradient = Phi.T @ (share * loss.gradient(y, score))
         hessian = Phi.T @ ((share * loss.hessian(y, score))[:, None] * Phi)
         return gradient, hessian
     gradient = Phi.T @ (share[:, None] * loss.gradient(y, score)).ravel(order="F")
-    probability = loss.probability(score)
-    weighted = (share[:, None] * probability).ravel(order="F")[:, None] * Phi
-    n_scores = score.shape[1]
-    mean = weighted.reshape((n_scores, n_samples, -1)).sum(axis=0)  # share_i E_i[Phi]
-    hessian = Phi.T @ weighted - mean.T @ (mean / share[:, None])
+    # With the softmax p of a sample, the variance of its rows of Phi under p.
+    n_scores, p = score.shape[1], loss.probability(score).ravel(order="F")[:, None]
+    mean = (p * Phi).reshape((n_scores, n_samples, -1)).sum(axis=0)
+    centred = Phi - np.tile(mean, (n_scores, 1))
+    hessian = centred.T @ (np.tile(share, n_scores)[:, None] * p * centred)
     return gradient, hessian
 
 
@@ -386,20 +346,24 @@ def corrective_coefficients(
     Phi: np.ndarray,
     start: np.ndarray,
     ridge: np.ndarray,
+    offset: Any = 0.0,
     *,
     max_iter: int = 50,
     tol: float = 1e-10,
 ) -> np.ndarray:
-    """Minimise the mean loss plus the ridge over all coefficients by damped Newton steps."""
+    """Minimise the mean loss plus the ridge over all coefficients by damped Newton steps.
+
+    ``offset`` is added to the scores.
+    """
     share = weight / weight.sum()
 
     def step(theta):
-        gradient, hessian = derivatives(loss, y, share, Phi, theta)
+        gradient, hessian = derivatives(loss, y, share, Phi, theta, offset)
         hessian[np.diag_indices_from(hessian)] += ridge
         return -solve_semidefinite(hessian, gradient + ridge * theta, _NO_PIVOT)
 
     def value(theta):
-        return objective(loss, y, share, Phi, theta, ridge)
+        return objective(loss, y, share, Phi, theta, ridge, offset=offset)
 
     return _damped_newton(value, step, start.copy(), max_iter, tol)
 
