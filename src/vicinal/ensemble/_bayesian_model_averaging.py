@@ -12,7 +12,6 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
-from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
@@ -38,7 +37,7 @@ from vicinal._base._compat import Interval, NamedParts, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, base_model_section, show
 from vicinal._kernels.ensemble import _weights as kernels
 from vicinal._kernels.linear._regression import ridge_log_evidence, ridge_summary
-from vicinal.ensemble._learners import class_probabilities, fold_count, fresh_learner
+from vicinal.ensemble._learners import class_probabilities, fresh_learner, shuffled_folds
 
 _N_DIRICHLET = 1000
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -86,20 +85,11 @@ def count_parameters(name, model) -> int:
     return int(np.count_nonzero(model.coef_)) + int(np.count_nonzero(model.intercept_))
 
 
-def _fold_rows(model: Any, data: TrainingData) -> list[np.ndarray]:
-    """Return the held-out rows of each fold."""
-    y, classify = data.y, data.classes is not None
-    if model.cv == "loo":
-        return [test for _, test in LeaveOneOut().split(y)]
-    seed = random_seeds(model.random_state, 1)[0]
-    kind = StratifiedKFold if classify else KFold
-    folds = kind(fold_count(model.cv, y, classify), shuffle=True, random_state=seed)
-    return [test for _, test in folds.split(y, y)]
-
-
 def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, weight) -> list:
     """Return held-out predictions of every learner, ``None`` for those that failed."""
-    folds = _fold_rows(model, data)
+    folds = list(np.arange(len(data))[:, None])  # leave-one-out
+    if model.cv != "loo":
+        folds = [test for _, test in shuffled_folds(model.cv, data, model.random_state)]
     found: list[Any] = []
     with Progress(len(learners), type(model).__name__, verbose=model.verbose) as progress:
         for m, learner in enumerate(learners):

@@ -259,9 +259,7 @@ class Rounds:
             self.refit.add(Phi)
             target = self.refit.solve(ridge)
         else:
-            target = kernels.corrective_coefficients(
-                self.loss, self.y, self.weight, Phi, start, ridge
-            )
+            target = kernels.MeanLoss(self.loss, self.y, self.weight, Phi).refit(start, ridge)
         self.theta = start + self.model.learning_rate * (target - start)
         self.score = (Phi @ self.theta).reshape((len(self.y), -1), order="F")
         self.intercept = self.theta[: self.n_scores]
@@ -301,23 +299,23 @@ class Rounds:
         Phi = self.Phi[:, : K + len(self.groups)]
         start = np.zeros(Phi.shape[1])
         start[:K] = kernels.best_constant(self.loss, self.y, self.weight)
-        top = kernels.largest_useful_penalty(self.loss, self.y, self.weight, Phi, K, start)
-        penalties = top * np.logspace(0, -4, _N_PENALTIES)
+        whole = kernels.MeanLoss(self.loss, self.y, self.weight, Phi)
+        penalties = whole.largest_useful_penalty(K, start) * np.logspace(0, -4, _N_PENALTIES)
         held = np.zeros(_N_PENALTIES)
         folds = KFold(min(_N_FOLDS, n), shuffle=True, random_state=seed)
         for train, test in folds.split(self.y):
-            inner = (np.arange(K)[:, None] * n + train).ravel()
-            outer = (np.arange(K)[:, None] * n + test).ravel()
-            path = kernels.l1_path(
-                self.loss, self.y[train], self.weight[train], Phi[inner], K, penalties, start
+            inside, outside = (
+                kernels.MeanLoss(
+                    self.loss,
+                    self.y[rows],
+                    self.weight[rows],
+                    Phi[(np.arange(K)[:, None] * n + rows).ravel()],
+                )
+                for rows in (train, test)
             )
-            for p, theta in enumerate(path):
-                score = (Phi[outer] @ theta).reshape((len(test), K), order="F")
-                held[p] += self.weight[test] @ self.loss.value(self.y[test], self._flat(score))
-        best = int(np.argmin(held))
-        theta = kernels.l1_path(
-            self.loss, self.y, self.weight, Phi, K, penalties[: best + 1], start
-        )[-1]
+            path = inside.l1_path(K, penalties, start)
+            held += self.weight[test].sum() * np.array([outside.value(theta) for theta in path])
+        theta = whole.l1_path(K, penalties[: int(np.argmin(held)) + 1], start)[-1]
         kept = np.flatnonzero(theta[K:])
         self.intercept = theta[:K]
         self.coef = theta[K:][kept] / self.scale[kept]

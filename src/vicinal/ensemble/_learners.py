@@ -1,8 +1,11 @@
-"""Base learners of ensembles: weights, seeds, class probabilities, bootstrap samples."""
+"""Base learners of ensembles: weights, seeds, class probabilities, folds, bootstrap samples."""
+
+from typing import Any
 
 import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold
 
-from vicinal._base import finite_predictions, seeded_clone, takes_weights
+from vicinal._base import finite_predictions, random_seeds, seeded_clone, takes_weights
 
 
 def fresh_learner(learner, rng):
@@ -36,15 +39,22 @@ def class_probabilities(estimator, X, n_classes):
     return probability
 
 
-def fold_count(cv, y, classifier):
-    """Return the number of folds, at most the size of the largest class."""
-    most = int(np.bincount(y).max()) if classifier else len(y)
+def shuffled_folds(cv: Any, data: Any, random_state: Any) -> list[tuple]:
+    """Return training and held-out rows of ``cv`` folds, stratified by class.
+
+    There are at most as many folds as rows, or rows of the largest class.
+    """
+    is_classified = data.classes is not None
+    most = int(np.bincount(data.y).max()) if is_classified else len(data)
     if most < 2:
         raise ValueError(
-            f"n_samples={len(y)} {'without two rows of one class ' if classifier else ''}is too "
-            "small for cross-validation; give more rows."
+            f"n_samples={len(data)} {'without two rows of one class ' if is_classified else ''}is "
+            "too small for cross-validation; give more rows."
         )
-    return min(cv, most)
+    kind: Any = StratifiedKFold if is_classified else KFold
+    # Files are often sorted by target, so folds are shuffled.
+    folds = kind(min(cv, most), shuffle=True, random_state=random_seeds(random_state, 1)[0])
+    return list(folds.split(data.y, data.y))
 
 
 def resample_rows(rng, weight, n_sampled, codes=None):

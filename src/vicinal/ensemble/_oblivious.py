@@ -191,9 +191,25 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     }
 
     def _read(self, X, y, sample_weight, task: str) -> TrainingData:
-        X, seen = self._read_frame(X)
+        """Check the table and replace categories, which are stored, by their codes."""
+        if not hasattr(X, "shape") or len(X.shape) != 2:
+            X = np.asarray(X)
+        self.is_categorical_, self.categories_, seen = np.zeros(0, dtype=bool), [], None
+        if len(X.shape) == 2:
+            self.is_categorical_ = _categorical_mask(X, self.categorical_features)
+        columns = np.flatnonzero(self.is_categorical_)
+        if is_frame(X) and len(columns):
+            seen = [_seen_categories(X, int(j)) for j in columns]
+            X = _coded_frame(X, self.is_categorical_, seen)
         data = training_data(self, X, y, sample_weight, task=task, ensure_all_finite="allow-nan")
-        return replace(data, X=self._learn_categories(data.X, seen))
+        rows = np.array(data.X, dtype=np.float64)
+        for number, j in enumerate(columns):  # codes from 0, without rows of weight zero
+            known = ~np.isnan(rows[:, j])
+            found, rows[known, j] = np.unique(rows[known, j], return_inverse=True)
+            if seen is not None:
+                found = np.array([seen[number][int(code)] for code in found], dtype=object)
+            self.categories_.append(found)
+        return replace(data, X=rows)
 
     def _settings(self, loss: int, n_scores: int = 1, level: float = 0.5) -> list[Settings]:
         """Return the settings to select from, one for each depth."""
@@ -274,32 +290,6 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             return HeldOut(settings, np.concatenate(entries), np.stack(predictions), more=predict)
 
         return predict(folds)
-
-    def _read_frame(self, X):
-        """Return a frame with codes for categories, and the categories; arrays as they are."""
-        if not hasattr(X, "shape") or len(X.shape) != 2:
-            X = np.asarray(X)
-        mask = np.zeros(0, dtype=bool)
-        if len(X.shape) == 2:
-            mask = _categorical_mask(X, self.categorical_features)
-        self.is_categorical_ = mask
-        if not is_frame(X) or not mask.any():
-            return X, None
-        seen = [_seen_categories(X, j) for j in np.flatnonzero(mask)]
-        return _coded_frame(X, mask, seen), seen
-
-    def _learn_categories(self, X, seen):
-        """Store the categories of the rows that count; return the rows with codes from 0."""
-        X = np.array(X, dtype=np.float64)
-        self.categories_ = []
-        for number, j in enumerate(np.flatnonzero(self.is_categorical_)):
-            known = ~np.isnan(X[:, j])
-            found, X[known, j] = np.unique(X[known, j], return_inverse=True)
-            if seen is not None:
-                values = seen[number]
-                found = np.array([values[int(code)] for code in found], dtype=object)
-            self.categories_.append(found)
-        return X
 
     def _store(self, data: TrainingData, boosting: Boosting):
         self.n_iter_, self.depth_ = len(boosting.values), boosting.settings.depth
@@ -391,12 +381,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             f"contributions of the columns (Shapley values) lead to {show(float(score[0]))}."
         )
         parts = by_source(columns, values)
-        shown = dict(zip(columns.names, columns.values, strict=True))
-        shown |= {
-            name: value
-            for name, value in zip(columns.sources, columns.values, strict=True)
-            if name is not None
-        }
+        cells = zip(columns.names, columns.sources, columns.values, strict=True)
+        shown = {name if source is None else source: value for name, source, value in cells}
         rows = [(name, shown[name], part) for name, part in parts.items()]
         numbers = {"baseline": float(base[0]), "score": float(score[0])}
         head = ("column", "value", "contribution")

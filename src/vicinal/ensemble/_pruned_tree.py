@@ -25,7 +25,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, path_section
 from vicinal._kernels.ensemble import _pruning as kernels
-from vicinal.ensemble._learners import fold_count
+from vicinal.ensemble._learners import shuffled_folds
 
 # Power of the residual in the loss of each criterion; classifiers count errors.
 _POWERS = {"squared_error": 2, "absolute_error": 1}
@@ -47,14 +47,9 @@ def _fold_losses(tree: Any, data: TrainingData, train, test, grid: np.ndarray) -
 
 def _folds(model: Any, data: TrainingData) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and held-out rows of each fold."""
-    classify, cv = data.classes is not None, model.cv
-    if isinstance(cv, Integral):
-        cv = fold_count(cv, data.y, classify)
-    splitter = check_cv(cv, data.y, classifier=classify)
     if isinstance(model.cv, Integral):
-        # Files are often sorted by target, so integers mean shuffled folds.
-        seed = random_seeds(model.random_state, 1)[0]
-        splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
+        return shuffled_folds(model.cv, data, model.random_state)
+    splitter = check_cv(model.cv, data.y, classifier=data.classes is not None)
     folds = list(splitter.split(data.X, data.y))
     if len(folds) < 2 and model.rule == "1se":
         raise ValueError(

@@ -10,17 +10,13 @@ from vicinal._kernels.ensemble._boosting import (
     Huber,
     LeastSquaresRefit,
     Logistic,
+    MeanLoss,
     Multinomial,
     Poisson,
     Quantile,
     SquaredError,
     best_constant,
-    corrective_coefficients,
-    derivatives,
     deviation,
-    l1_path,
-    largest_useful_penalty,
-    objective,
     step_length,
     weighted_quantile,
 )
@@ -88,11 +84,11 @@ def test_multinomial_derivatives_agree_with_differences(rng):
         (loss.gradient(y, score[None] + s * direction) * direction).sum() for s in (step, -step)
     ]
     # One coefficient, of a column that holds the direction.
-    _, along = derivatives(loss, y, np.ones(1), direction.T, np.zeros(1), score[None])
+    _, along = MeanLoss(loss, y, np.ones(1), direction.T, score[None]).derivatives(np.zeros(1))
     assert_allclose(along[0, 0], (slopes[0] - slopes[1]) / (2 * step), rtol=1e-6)
     for k in range(4):
         unit = np.eye(4)[:, [k]]
-        _, curvature = derivatives(loss, y, np.ones(1), unit, np.zeros(1), score[None])
+        _, curvature = MeanLoss(loss, y, np.ones(1), unit, score[None]).derivatives(np.zeros(1))
         assert_allclose(loss.hessian(y, score[None])[0, k], curvature[0, 0])
 
 
@@ -226,7 +222,7 @@ def test_newton_equals_the_normal_equations_for_squared_error(members):
     refit = LeastSquaresRefit(y, w, 6)
     refit.add(Phi)
     ridge = np.r_[0.0, np.full(5, 0.1)]
-    found = corrective_coefficients(SquaredError(), y, w, Phi, np.zeros(6), ridge)
+    found = MeanLoss(SquaredError(), y, w, Phi).refit(np.zeros(6), ridge)
     assert_allclose(found, refit.solve(ridge), atol=1e-9)
 
 
@@ -242,7 +238,7 @@ def test_logistic_refit_equals_scikit_learn(members):
     Phi, score, w = members
     y = (score > 0).astype(float)
     ridge = np.r_[0.0, np.full(5, 0.05)]
-    found = corrective_coefficients(Logistic(), y, w, Phi, np.zeros(6), ridge)
+    found = MeanLoss(Logistic(), y, w, Phi).refit(np.zeros(6), ridge)
     reference = LogisticRegression(C=1.0 / (0.05 * w.sum()), tol=1e-10, max_iter=10_000)
     reference.fit(Phi[:, 1:], y, sample_weight=w)
     assert_allclose(found[1:], reference.coef_[0], atol=1e-5)
@@ -253,15 +249,13 @@ def test_derivatives_in_coefficients_agree_with_differences(rng):
     n, K, m = 30, 3, 4
     Phi = np.asfortranarray(rng.normal(size=(n * K, m)))
     y, share = rng.randint(0, K, n), rng.dirichlet(np.ones(n))
-    theta, loss = rng.normal(size=m), Multinomial(K)
-    gradient, hessian = derivatives(loss, y, share, Phi, theta)
-    none = np.zeros(m)
-    differences = approx_fprime(theta, lambda t: objective(loss, y, share, Phi, t, none), 1e-7)
+    theta, mean_loss = rng.normal(size=m), MeanLoss(Multinomial(K), y, share, Phi)
+    gradient, hessian = mean_loss.derivatives(theta)
+    differences = approx_fprime(theta, mean_loss.value, 1e-7)
     assert_allclose(gradient, differences, atol=1e-6)
     for j in range(m):
         step = 1e-5 * np.eye(m)[j]
-        up = derivatives(loss, y, share, Phi, theta + step)[0]
-        down = derivatives(loss, y, share, Phi, theta - step)[0]
+        up, down = mean_loss.gradient(theta + step), mean_loss.gradient(theta - step)
         assert_allclose(hessian[j], (up - down) / 2e-5, atol=1e-7)
 
 
@@ -269,9 +263,10 @@ def test_l1_path_equals_lasso(members):
     Phi, y, _ = members
     w = np.ones(len(y))
     start = np.r_[y.mean(), np.zeros(5)]
-    top = largest_useful_penalty(SquaredError(), y, w, Phi, 1, start)
+    mean_loss = MeanLoss(SquaredError(), y, w, Phi)
+    top = mean_loss.largest_useful_penalty(1, start)
     penalties = top * np.array([1.0, 0.3, 0.05])
-    path = l1_path(SquaredError(), y, w, Phi, 1, penalties, start)
+    path = mean_loss.l1_path(1, penalties, start)
     assert not path[0, 1:].any()
     for penalty, theta in zip(penalties[1:], path[1:], strict=True):
         reference = Lasso(alpha=penalty, tol=1e-10).fit(Phi[:, 1:], y)
@@ -283,10 +278,11 @@ def test_l1_path_of_the_logistic_loss_is_stationary(members):
     Phi, score, w = members
     y, loss = (score > 0).astype(float), Logistic()
     start = np.r_[loss.constant(y, w), np.zeros(5)]
-    top = largest_useful_penalty(loss, y, w, Phi, 1, start)
+    mean_loss = MeanLoss(loss, y, w, Phi)
+    top = mean_loss.largest_useful_penalty(1, start)
     penalty = 0.1 * top
-    theta = l1_path(loss, y, w, Phi, 1, np.array([top, penalty]), start, tol=1e-13)[-1]
-    gradient, _ = derivatives(loss, y, w / w.sum(), Phi, theta)
+    theta = mean_loss.l1_path(1, np.array([top, penalty]), start, tol=1e-13)[-1]
+    gradient = mean_loss.gradient(theta)
     assert abs(gradient[0]) < 1e-6
     active = theta[1:] != 0
     assert 0 < active.sum()

@@ -283,19 +283,21 @@ def step_length(
         return 0.0
     # The step is the coefficient of one more column.
     column, start = direction.reshape((-1, 1), order="F") / size, np.zeros(1)
-    share = weight / weight.sum()
-    if not derivatives(loss, y, share, column, start, score)[0][0] < 0.0:
+    along = MeanLoss(loss, y, weight, column, score)
+    if not along.derivatives(start)[0][0] < 0.0:
         return 0.0
-    if not getattr(loss, "has_curvature", True):
-        return _bracketed(loss, y, share, score, direction / size) / size
-    options: dict[str, Any] = {"max_iter": 20, "tol": 0.0}
-    found = corrective_coefficients(loss, y, weight, column, start, start, score, **options)
-    return max(float(found[0]), 0.0) / size
+    if getattr(loss, "has_curvature", True):
+        length = along.refit(start, np.zeros(1), max_iter=20, tol=0.0)[0]
+    else:
+        length = _bracketed(along)
+    return max(float(length), 0.0) / size
 
 
-def _bracketed(loss, y, share, score, direction) -> float:
+def _bracketed(along: "MeanLoss") -> float:
+    """Return the coefficient of least loss by values alone."""
+
     def total(length):
-        return float(share @ loss.value(y, score + length * direction))
+        return along.value(np.array([length]))
 
     far, value = 1.0, total(1.0)
     for _ in range(60):
@@ -309,63 +311,86 @@ def _bracketed(loss, y, share, score, direction) -> float:
     return float(found.x) if found.fun <= total(0.0) else 0.0
 
 
-def _scores(Phi, theta, n_samples, offset=0.0):
-    score = Phi @ theta
-    if len(score) > n_samples:
-        score = score.reshape((n_samples, -1), order="F")
-    return offset + score
+class MeanLoss:
+    """The weighted mean loss as a function of coefficients, with scores ``offset + Phi theta``."""
 
+    def __init__(
+        self, loss: Any, y: np.ndarray, weight: np.ndarray, Phi: np.ndarray, offset: Any = 0.0
+    ) -> None:
+        self.loss, self.y, self.Phi, self.offset = loss, y, Phi, offset
+        self.share = weight / weight.sum()
 
-def objective(loss: Any, y, share, Phi, theta, ridge=0.0, charge=0.0, offset=0.0) -> float:
-    """Mean loss plus ``ridge_j theta_j^2 / 2 + charge_j |theta_j|`` summed over coefficients."""
-    penalty = np.sum(0.5 * ridge * theta**2 + charge * np.abs(theta))
-    return float(share @ loss.value(y, _scores(Phi, theta, len(y), offset))) + float(penalty)
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return a score for every sample, or a row of scores."""
+        score = self.Phi @ theta
+        if len(score) > len(self.y):
+            score = score.reshape((len(self.y), -1), order="F")
+        return self.offset + score
 
+    def value(self, theta, ridge=0.0, charge=0.0) -> float:
+        """Return the loss plus ``ridge_j theta_j^2 / 2 + charge_j |theta_j|`` summed over j."""
+        penalty = np.sum(0.5 * ridge * theta**2 + charge * np.abs(theta))
+        return float(self.share @ self.loss.value(self.y, self.scores(theta))) + float(penalty)
 
-def derivatives(loss: Any, y, share, Phi, theta, offset=0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient and second derivative of the mean loss in the coefficients."""
-    n_samples = len(y)
-    score = _scores(Phi, theta, n_samples, offset)
-    if score.ndim == 1:
-        gradient = Phi.T @ (share * loss.gradient(y, score))
-        hessian = Phi.T @ ((share * loss.hessian(y, score))[:, None] * Phi)
-        return gradient, hessian
-    gradient = Phi.T @ (share[:, None] * loss.gradient(y, score)).ravel(order="F")
-    # With the softmax p of a sample, the variance of its rows of Phi under p.
-    n_scores, p = score.shape[1], loss.probability(score).ravel(order="F")[:, None]
-    mean = (p * Phi).reshape((n_scores, n_samples, -1)).sum(axis=0)
-    centred = Phi - np.tile(mean, (n_scores, 1))
-    hessian = centred.T @ (np.tile(share, n_scores)[:, None] * p * centred)
-    return gradient, hessian
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Return the first derivative in the coefficients."""
+        slopes = self.loss.gradient(self.y, self.scores(theta))
+        return self.Phi.T @ (self.share * slopes.T).ravel()
 
+    def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first and the second derivative in the coefficients."""
+        gradient, Phi, score = self.gradient(theta), self.Phi, self.scores(theta)
+        if score.ndim == 1:
+            curvature = self.share * self.loss.hessian(self.y, score)
+            return gradient, Phi.T @ (curvature[:, None] * Phi)
+        # With the softmax p of a sample, the variance of its rows of Phi under p.
+        n_samples, n_scores = score.shape
+        p = self.loss.probability(score).ravel(order="F")[:, None]
+        mean = (p * Phi).reshape((n_scores, n_samples, -1)).sum(axis=0)
+        centred = Phi - np.tile(mean, (n_scores, 1))
+        return gradient, centred.T @ (np.tile(self.share, n_scores)[:, None] * p * centred)
 
-def corrective_coefficients(
-    loss: Any,
-    y: np.ndarray,
-    weight: np.ndarray,
-    Phi: np.ndarray,
-    start: np.ndarray,
-    ridge: np.ndarray,
-    offset: Any = 0.0,
-    *,
-    max_iter: int = 50,
-    tol: float = 1e-10,
-) -> np.ndarray:
-    """Minimise the mean loss plus the ridge over all coefficients by damped Newton steps.
+    def refit(self, start, ridge, *, max_iter: int = 50, tol: float = 1e-10) -> np.ndarray:
+        """Minimise the loss plus the ridge over all coefficients by damped Newton steps."""
 
-    ``offset`` is added to the scores.
-    """
-    share = weight / weight.sum()
+        def step(theta):
+            gradient, hessian = self.derivatives(theta)
+            hessian[np.diag_indices_from(hessian)] += ridge
+            return -solve_semidefinite(hessian, gradient + ridge * theta, _NO_PIVOT)
 
-    def step(theta):
-        gradient, hessian = derivatives(loss, y, share, Phi, theta, offset)
-        hessian[np.diag_indices_from(hessian)] += ridge
-        return -solve_semidefinite(hessian, gradient + ridge * theta, _NO_PIVOT)
+        return _damped_newton(lambda theta: self.value(theta, ridge), step, start, max_iter, tol)
 
-    def value(theta):
-        return objective(loss, y, share, Phi, theta, ridge, offset=offset)
+    def l1_path(self, n_free: int, penalties, start, *, tol: float = 1e-7) -> np.ndarray:
+        """Coefficients for each of a falling sequence of L1 penalties, (n_penalties, n_columns).
 
-    return _damped_newton(value, step, start.copy(), max_iter, tol)
+        Minimises the loss plus ``penalty * sum_{j >= n_free} |theta_j|`` by proximal Newton steps,
+        each solved by coordinate descent, from the solution of the previous penalty.
+        """
+        theta, path = start.astype(np.float64), []
+        # The second derivative of a quadratic loss is the same everywhere.
+        is_quadratic = getattr(self.loss, "is_quadratic", False)
+        fixed = self.derivatives(theta)[1] if is_quadratic else None
+        for penalty in penalties:
+            charge = np.full(len(theta), penalty)
+            charge[:n_free] = 0.0
+
+            def step(theta, charge=charge):
+                if is_quadratic:
+                    gradient, hessian = self.gradient(theta), fixed
+                else:
+                    gradient, hessian = self.derivatives(theta)
+                return _quadratic_l1(hessian, gradient, theta, charge, 500, 1e-3 * tol) - theta
+
+            def value(theta, charge=charge):
+                return self.value(theta, charge=charge)
+
+            theta = _damped_newton(value, step, theta, 25, tol)
+            path.append(theta)
+        return np.array(path)
+
+    def largest_useful_penalty(self, n_free: int, start: np.ndarray) -> float:
+        """Return the least L1 penalty that leaves only the free coefficients, those of start."""
+        return float(np.abs(self.gradient(start)[n_free:]).max(initial=0.0))
 
 
 def _damped_newton(objective, step_from, theta, max_iter: int, tol: float) -> np.ndarray:
@@ -449,52 +474,3 @@ def _quadratic_l1(H, g, theta, penalty, max_sweeps, tol):
         if largest < tol:
             break
     return new
-
-
-def l1_path(
-    loss: Any,
-    y: np.ndarray,
-    weight: np.ndarray,
-    Phi: np.ndarray,
-    n_free: int,
-    penalties: np.ndarray,
-    start: np.ndarray,
-    *,
-    max_iter: int = 25,
-    tol: float = 1e-7,
-) -> np.ndarray:
-    """Coefficients for each of a falling sequence of L1 penalties, (n_penalties, n_columns).
-
-    Minimises the mean loss plus ``penalty * sum_{j >= n_free} |theta_j|`` by proximal Newton steps,
-    each solved by coordinate descent, from the solution of the previous penalty.
-    """
-    share = weight / weight.sum()
-    theta, path = start.astype(np.float64), []
-    # The second derivative of a quadratic loss is the same everywhere.
-    is_quadratic = getattr(loss, "is_quadratic", False)
-    fixed = derivatives(loss, y, share, Phi, theta)[1] if is_quadratic else None
-    for penalty in penalties:
-        charge = np.full(Phi.shape[1], penalty)
-        charge[:n_free] = 0.0
-
-        def step(theta, charge=charge):
-            if is_quadratic:
-                gradient = Phi.T @ (share * loss.gradient(y, _scores(Phi, theta, len(y))))
-                hessian = fixed
-            else:
-                gradient, hessian = derivatives(loss, y, share, Phi, theta)
-            return _quadratic_l1(hessian, gradient, theta, charge, 500, 1e-3 * tol) - theta
-
-        def value(theta, charge=charge):
-            return objective(loss, y, share, Phi, theta, charge=charge)
-
-        theta = _damped_newton(value, step, theta, max_iter, tol)
-        path.append(theta)
-    return np.array(path)
-
-
-def largest_useful_penalty(loss: Any, y, weight, Phi, n_free: int, start) -> float:
-    """Return the smallest L1 penalty that leaves only the free coefficients, those of ``start``."""
-    share = weight / weight.sum()
-    gradient, _ = derivatives(loss, y, share, Phi, start)
-    return float(np.abs(gradient[n_free:]).max(initial=0.0))
