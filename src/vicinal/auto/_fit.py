@@ -395,11 +395,10 @@ def _fit_pool(
     entries, limit = search.data.entries, np.inf
     if max_predict_time is not None:
         limit = 1000.0 * max_predict_time
-    fitted: dict[int, BaseModel] = {}
     while True:
         trials, everything = search.judged(), np.arange(len(entries))
         pool = choose_pool(trials, search.scorer, everything, entries, search.least_gains())
-        used, skipped = _base_models(search, pool, data, fitted)
+        used, skipped = _base_models(search, pool, data)
         seconds = sum(model.predict_time for model in used)
         if seconds <= limit:
             return used, skipped
@@ -411,41 +410,36 @@ def _fit_pool(
                 stacklevel=5,
             )
             return used, skipped
-        times = np.array(
-            [fitted[id(one)].predict_time if id(one) in fitted else np.nan for one in trials]
-        )
+        times = np.array([one.model.predict_time if one.model else np.nan for one in trials])
         slow = least_useful(trials, search.scorer, pool, times)
         trials[slow].reason = f"a row takes {times[slow]:.2g} ms, too long for max_predict_time"
 
 
 def _base_models(
-    search: Search, pool: Pool, data: TrialData, fitted: dict[int, BaseModel]
+    search: Search, pool: Pool, data: TrialData
 ) -> tuple[list[BaseModel], list[BaseModel]]:
-    """Fit the models of a pool that are not yet ``fitted``; return them, and those skipped."""
-    position = {id(trial): m for m, trial in enumerate(search.judged())}
+    """Fit the models of a pool that are not yet fitted; return them, and those skipped."""
     models: list[BaseModel] = []
     fits: list[tuple[BaseModel, Trial, int]] = []
+    judged = iter(zip(pool.candidates, pool.weights, pool.slopes, strict=True))
     for trial in search.trials:
-        own = BaseModel(trial.spec.name, encoding=trial.spec.encoding)
-        model = fitted.get(id(trial), own)
+        model = trial.model or BaseModel(trial.spec.name, encoding=trial.spec.encoding)
         model.weight, model.reason = 0.0, trial.reason
         models.append(model)
         if trial.reason:
             model.estimator = None
             continue
-        m = position[id(trial)]
-        c = pool.candidates[m]
+        c, weight, slope = next(judged)
         model.loss = float((trial.losses @ search.scorer.share)[c])
         model.params = trial.candidates[c]
         model.trial_time = trial.seconds
-        model.weight = float(pool.weights[m])
-        name = "slope" if data.classes is not None else "offset"
-        setattr(model, name, float(pool.slopes[m]))
+        model.weight = float(weight)
+        setattr(model, "slope" if data.classes is not None else "offset", float(slope))
         if model.weight == 0.0:
             model.reason = "it would not improve the ensemble"
         elif model.estimator is None:
             fits.append((model, trial, c))
-            fitted[id(trial)] = model
+            trial.model = model
     was_sampled = len(search.data) < len(data)
     thread_map(lambda fit: _fit_to_all(data, was_sampled, *fit), fits, search.n_jobs)
     used = sorted((model for model in models if model.weight > 0.0), key=lambda one: -one.weight)

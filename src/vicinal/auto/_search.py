@@ -151,6 +151,8 @@ class Trial:
     fitted : callable or None
         What makes the model of a candidate, where the trial has learned most of it, as in
         :class:`~vicinal._base.HeldOut`.
+    model : BaseModel or None
+        The model in the ensemble, once it was fitted to all rows.
     """
 
     spec: Spec
@@ -161,6 +163,7 @@ class Trial:
     fit_seconds: float = 0.0
     reason: str = ""
     fitted: Callable[..., Any] | None = None
+    model: Any = None
 
 
 class Skipped(Exception):
