@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.metrics import get_scorer_names
+from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,13 +32,12 @@ from vicinal._base._compat import (
     rows_of,
     threadpool_controller,
 )
-from vicinal._base._explanation import ExplainRowMixin, base_model_section
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, base_model_section
 from vicinal._base._tables import column_names, spread_rows
 from vicinal._base._unseen import report_unseen
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.auto._encodings import StoredRows, read_queries, read_table
-from vicinal.auto._explain import is_local, neighbor_section
 from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_blocks
 
 # Training rows that a row is compared with.
@@ -46,6 +46,8 @@ _SPLITS = HasMethods(["split", "get_n_splits"])
 # Up to so many rows, threads of scikit-learn's boosting wait longer for each other than they work;
 # where other programs keep the cores busy, many times as long.
 _FEW_ROWS = 1000
+# Neighbours that an explanation lists; its summary counts all.
+_MOST_NEIGHBORS = 200
 # Rare classes that a warning names.
 _SHOWN_CLASSES = 5
 
@@ -185,7 +187,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         self._stored_rows = None
         if self._reference is None:
             # Neighbours are shown with their values; without any, some rows to compare with do.
-            has_neighbors = any(is_local(model.estimator) for model in self.estimators_)
+            has_neighbors = any(_is_local(model.estimator) for model in self.estimators_)
             rows = spread_rows(num_samples(data.X), _MOST_COMPARED)
             stored = data.X if has_neighbors else rows_of(data.X, rows)
             self._stored_rows = StoredRows(stored, column_names(data.X, self))
@@ -277,11 +279,49 @@ class _Auto(ExplainRowMixin, BaseEstimator):
             summary = f"{len(models)} base models, weighted by their held-out predictions."
         score = {"score": self.score_, "score_error": self.score_error_}
         names, classes = [model.name for model in models], getattr(self, "classes_", None)
-        stored = self._positions, self._targets, self._stored_rows
         return [
             base_model_section(names, weights, predictions, classes, summary, **score),
-            neighbor_section(models, self._encoded(X), *stored),
+            self._neighbor_section(self._encoded(X)),
         ]
+
+    def _neighbor_section(self, rows: dict[str, Any]) -> ExplanationSection:
+        """Return the training rows that local models use, by their share of the prediction."""
+        positions, targets, stored = self._positions, self._targets, self._stored_rows
+        share, local_weight, n_rows = np.zeros(len(positions)), 0.0, len(positions)
+        for model in self.estimators_:
+            weights = _neighbor_weights(model.estimator, rows[model.encoding])
+            if weights is not None:
+                local_weight += model.weight
+                share += model.weight * weights / max(weights.sum(), np.finfo(float).tiny)
+        used = np.flatnonzero(share)
+        if not len(used):
+            summary = "No neighbourhood: all base models are global."
+            values = {"n_neighbors": 0, "local_weight": local_weight}
+            return ExplanationSection("neighbors", "Neighbours", summary, values=values)
+        size = float(share.sum() ** 2 / (share**2).sum())
+        summary = (
+            f"Local models, with {local_weight:.0%} of the weight, use {len(used)} of {n_rows} "
+            f"training rows; their weights are equivalent to {size:.0f} rows of equal weight."
+        )
+        if size > 0.5 * n_rows:
+            summary += " This is most of the table, hardly a neighbourhood."
+        if local_weight < 1.0 - 1e-9:
+            summary += " The others are global models."
+        if len(used) > _MOST_NEIGHBORS:
+            summary += f" The {_MOST_NEIGHBORS} of largest weight are listed."
+        order = used[np.argsort(-share[used], kind="stable")][:_MOST_NEIGHBORS]
+        shown = targets[order] if targets.ndim == 1 else map(tuple, targets[order])
+        table = list(zip(positions[order].tolist(), shown, share[order].tolist(), strict=True))
+        values = {
+            "n_neighbors": len(used),
+            "effective_sample_size": size,
+            "local_weight": local_weight,
+        }
+        head = ("training row", "target", "weight")
+        cells = None if stored is None else lambda name: stored.cells(name, order)
+        return ExplanationSection(
+            "neighbors", "Neighbours", summary, head, table, "weight", values, cells
+        )
 
     def background(self, X, at_most=_MOST_COMPARED):
         """Return training rows to compare rows with, as `vicinal.inspection.explain` does.
@@ -660,3 +700,17 @@ def _warn_of_rare_classes(classes: np.ndarray, counts: np.ndarray, n_folds: int)
             UserWarning,
             stacklevel=4,
         )
+
+
+def _is_local(model: Any) -> bool:
+    """Return whether a model, or the last step behind its transformers, has neighbours."""
+    return hasattr(model[-1] if isinstance(model, Pipeline) else model, "neighbors")
+
+
+def _neighbor_weights(model: Any, row: Any) -> np.ndarray | None:
+    """Return the weights that a local model gives training rows, ``None`` for a global one."""
+    if not _is_local(model):
+        return None
+    if isinstance(model, Pipeline):
+        row, model = model[:-1].transform(row), model[-1]
+    return model.neighbors(row).toarray()[0]

@@ -92,7 +92,8 @@ class _Linear(BaseEstimator):
         blocks, found = survey(blocks, has_classes=is_classifier(self))
         self._remember(np.empty(0) if found.classes is None else found.classes)
         signs = self._signs(1)  # blocks of numbers have one target
-        self.coef_, self.intercept_ = _OF_BLOCKS[self.solver](blocks, found, self.alpha, signs)
+        fit = _fit_of_blocks(self.solver, blocks, found, self.alpha, signs)
+        self.coef_, self.intercept_ = fit
         return self
 
     def _scores(self, X) -> np.ndarray:
@@ -103,8 +104,16 @@ class _Linear(BaseEstimator):
         if self.solver == "ridge":
             path = ridge_path(X, Y, sample_weight, alphas, self._signs(Y.shape[1]))
             return [(coef, path.level - coef @ path.centre) for coef in path.coef]
-        solve = _lda_path if self.solver == "lda" else _logistic_path
-        return solve(X, Y, sample_weight, alphas)
+        codes, n_classes = Y.argmax(axis=1), Y.shape[1]
+        if self.solver == "lda":
+            sums = lda_statistics(X, codes, sample_weight, n_classes)
+            return [_discriminant(sums, alpha) for alpha in alphas]
+        start, fits = None, {}
+        for alpha in sorted(alphas, reverse=True):  # from the strongest penalty to the weakest
+            fit = fit_logistic(X, codes, sample_weight, n_classes, alpha=alpha, start=start)
+            start = fit.coef, fit.intercept
+            fits[alpha] = _log_odds(fit, n_classes)
+        return [fits[alpha] for alpha in alphas]
 
     def _signs(self, n_outputs: int) -> np.ndarray | None:
         """Return the sign of each coefficient; of two classes, the second takes it as given."""
@@ -112,11 +121,6 @@ class _Linear(BaseEstimator):
             return None
         turn = [-1, 1] if is_classifier(self) else np.ones(n_outputs)
         return np.outer(turn, self.monotonic_cst)
-
-
-def _lda_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]]:
-    sums = lda_statistics(X, Y.argmax(axis=1), sample_weight, Y.shape[1])
-    return [_discriminant(sums, alpha) for alpha in alphas]
 
 
 def _discriminant(sums: LDAStatistics, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -130,16 +134,6 @@ def _discriminant(sums: LDAStatistics, alpha: float) -> tuple[np.ndarray, np.nda
     return coef / spread, intercept
 
 
-def _logistic_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return log-odds with one row per class, from the strongest penalty to the weakest."""
-    start, fits = None, {}
-    for alpha in sorted(alphas, reverse=True):
-        fit = fit_logistic(X, Y.argmax(axis=1), sample_weight, Y.shape[1], alpha=alpha, start=start)
-        start = fit.coef, fit.intercept
-        fits[alpha] = _log_odds(fit, Y.shape[1])
-    return [fits[alpha] for alpha in alphas]
-
-
 def _log_odds(fit: LinearFit, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients and intercepts of every class; two share one vector of log-odds."""
     halves = np.array([[-0.5], [0.5]]) if n_classes == 2 else np.eye(n_classes)
@@ -149,40 +143,27 @@ def _log_odds(fit: LinearFit, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
 # --- the same from sums over blocks ---
 
 
-def _ridge_of_blocks(
-    blocks: Blocks, found: Survey, alpha: float, signs: np.ndarray | None
+def _fit_of_blocks(
+    solver: str, blocks: Blocks, found: Survey, alpha: float, signs: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    weight, rows, targets = blocks.total(_block_sums, found.classes, combine=add_tuples)
-    centre, level = rows / weight, targets / weight
-    about = centre, level, found.classes
-    scatter, products = blocks.total(_block_scatter, *about, combine=add_tuples)
-    path = path_of_sums(centre, level, scatter, products, [alpha], signs)
-    return path.coef[0], level - path.coef[0] @ centre
+    """Return (coef, intercept) of one penalty."""
+    classes = found.classes
+    if solver == "ridge":
+        weight, rows, targets = blocks.total(_block_sums, classes, combine=add_tuples)
+        centre, level = rows / weight, targets / weight
+        about = centre, level, classes
+        scatter, products = blocks.total(_block_scatter, *about, combine=add_tuples)
+        path = path_of_sums(centre, level, scatter, products, [alpha], signs)
+        return path.coef[0], level - path.coef[0] @ centre
+    if solver == "lda":
+        sums = blocks.total(_block_statistics, classes, combine=add_statistics)
+        return _discriminant(sums, alpha)
 
-
-def _logistic_of_blocks(
-    blocks: Blocks, found: Survey, alpha: float, signs: None
-) -> tuple[np.ndarray, np.ndarray]:
     def evaluate(point):
-        return blocks.total(_block_logistic, found.classes, point, combine=add_tuples)
+        return blocks.total(_block_logistic, classes, point, combine=add_tuples)
 
-    n_classes = len(found.classes)
-    steps = logistic_steps(found.weight, blocks.n_features, n_classes, alpha=alpha)
-    return _log_odds(run_steps(steps, evaluate), n_classes)
-
-
-def _lda_of_blocks(
-    blocks: Blocks, found: Survey, alpha: float, signs: None
-) -> tuple[np.ndarray, np.ndarray]:
-    sums = blocks.total(_block_statistics, found.classes, combine=add_statistics)
-    return _discriminant(sums, alpha)
-
-
-_OF_BLOCKS: dict[str, Any] = {
-    "ridge": _ridge_of_blocks,
-    "logistic": _logistic_of_blocks,
-    "lda": _lda_of_blocks,
-}
+    steps = logistic_steps(found.weight, blocks.n_features, len(classes), alpha=alpha)
+    return _log_odds(run_steps(steps, evaluate), len(classes))
 
 
 def _block_statistics(block: TrainingData, classes) -> LDAStatistics:
