@@ -48,9 +48,6 @@ from vicinal.auto._search import (
     Search,
     Trial,
     TrialData,
-    choose_pool,
-    least_useful,
-    nested_pool,
     sample_judged,
     sample_table,
     search_deadline,
@@ -233,7 +230,7 @@ def fit_ensemble(
     _try_all(search, shape, settings)
     cv_results = _cv_results(search)
     base_models, skipped = _fit_pool(search, whole, settings.model.max_predict_time)
-    predictions = nested_pool(search.judged(), scorer, trial, search.least_gains())
+    predictions = search.nested_predictions()
     known = np.flatnonzero(np.isfinite(predictions[:, 0]))
     predictions, rows = predictions[known], trial.entries[known]
     score = held_out_score(
@@ -392,17 +389,14 @@ def _fit_pool(
     Models are dropped until a row is predicted in ``max_predict_time`` seconds: first the one whose
     gain for each second of predictions is the least.
     """
-    entries, limit = search.data.entries, np.inf
-    if max_predict_time is not None:
-        limit = 1000.0 * max_predict_time
+    limit = np.inf if max_predict_time is None else 1000.0 * max_predict_time
     while True:
-        trials, everything = search.judged(), np.arange(len(entries))
-        pool = choose_pool(trials, search.scorer, everything, entries, search.least_gains())
+        pool = search.pool(np.arange(len(search.data.entries)))
         used, skipped = _base_models(search, pool, data)
         seconds = sum(model.predict_time for model in used)
         if seconds <= limit:
             return used, skipped
-        if len(trials) == 1:
+        if len(pool.trials) == 1:
             warnings.warn(
                 f"max_predict_time={max_predict_time:.2g} is exceeded: the base model that is left "
                 f"takes {seconds / 1000.0:.2g} s for a row.",
@@ -410,9 +404,11 @@ def _fit_pool(
                 stacklevel=5,
             )
             return used, skipped
-        times = np.array([one.model.predict_time if one.model else np.nan for one in trials])
-        slow = least_useful(trials, search.scorer, pool, times)
-        trials[slow].reason = f"a row takes {times[slow]:.2g} ms, too long for max_predict_time"
+        times = np.array([one.model.predict_time if one.model else np.nan for one in pool.trials])
+        slow = pool.least_useful(times)
+        pool.trials[
+            slow
+        ].reason = f"a row takes {times[slow]:.2g} ms, too long for max_predict_time"
 
 
 def _base_models(

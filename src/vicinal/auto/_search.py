@@ -366,6 +366,27 @@ class Search:
         """Return the price of the time of every model that was judged."""
         return np.array([self.least_gain(trial.spec) for trial in self.judged()])
 
+    def pool(self, entries: np.ndarray) -> "Pool":
+        """Choose models and weights on some entries."""
+        return choose_pool(
+            self.judged(), self.scorer, entries, self.data.entries, self.least_gains()
+        )
+
+    def nested_predictions(self) -> np.ndarray:
+        """Return predictions for all entries by pools not chosen on the rows they predict.
+
+        For each fold, settings, calibration, models and weights are chosen on the predictions for
+        rows that its models learn from: those of the other folds, or with splits in time those of
+        earlier ones. NaN where there are none.
+        """
+        data, rows = self.data, self.data.entries
+        out = np.full(self.judged()[0].predictions.shape[1:], np.nan)
+        for held, learned in zip(data.first_folds, data.learned, strict=True):
+            inside, outside = (np.flatnonzero(np.isin(rows, some)) for some in (held, learned))
+            if len(inside) and len(outside):
+                out[inside] = self.pool(outside).mix(inside)
+        return out
+
     def _better_settings(self, first: HeldOut, spec: Spec) -> tuple[HeldOut, Spec]:
         """Drop the settings of a grid that are clearly behind after the first fold."""
         if len(spec.grid) == 1:
@@ -390,7 +411,7 @@ def expected_gain(
     pool = choose_pool(trials, scorer, whole, whole, sharpness=(1.0,))
     part = scorer.part(entries)
     # Both are calibrated on the same rows: fewer rows make probabilities less confident.
-    ensemble = pool.mix(trials, scorer, entries)
+    ensemble = pool.mix(entries)
     ensemble = part.calibrated(ensemble, part.slopes(ensemble[None])[0])
     best = int((part.losses(predictions) @ part.share).argmin())
     new = part.calibrated(predictions[best], part.slopes(predictions[[best]])[0])
@@ -479,6 +500,10 @@ class Pool:
 
     Attributes
     ----------
+    trials : list of Trial
+        The models that were tried.
+    scorer : Scorer
+        Judge of all entries.
     candidates : list of int
         Chosen setting of every model that was tried.
     slopes : ndarray
@@ -487,19 +512,29 @@ class Pool:
         Weight of each; most are zero.
     """
 
+    trials: list[Trial]
+    scorer: Scorer
     candidates: list[int]
     slopes: np.ndarray
     weights: np.ndarray
 
-    def mix(self, trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> np.ndarray:
+    def _calibrated(self, m: Any, entries: Any = slice(None)) -> np.ndarray:
+        predictions = self.trials[m].predictions[self.candidates[m]][entries]
+        return self.scorer.calibrated(predictions, self.slopes[m])
+
+    def mix(self, entries: np.ndarray) -> np.ndarray:
         """Return the weighted average of the predictions for some entries."""
-        return sum(
-            weight * scorer.calibrated(trial.predictions[c][entries], slope)
-            for trial, c, slope, weight in zip(
-                trials, self.candidates, self.slopes, self.weights, strict=True
-            )
-            if weight > 0.0
-        )
+        kept = np.flatnonzero(self.weights)
+        return sum(self.weights[m] * self._calibrated(m, entries) for m in kept)
+
+    def least_useful(self, seconds: np.ndarray) -> int:
+        """Return the model that reduces the loss least for each second it takes."""
+        kept = np.flatnonzero(self.weights)
+        if len(kept) == 1:
+            return int(kept[0])
+        stack = np.stack([self._calibrated(m) for m in kept])
+        increases, _ = _removals(self.scorer, stack, self.weights[kept])
+        return int(kept[(increases / np.maximum(seconds[kept], 1e-12)).argmin()])
 
 
 def choose_pool(
@@ -548,7 +583,7 @@ def choose_pool(
     if part.metric is not None and not part.metric.is_minimised:
         found = _best_by_metric(part, stack, found)
     weights[near] = found
-    return Pool(chosen, factor * slopes, weights)
+    return Pool(trials, scorer, chosen, factor * slopes, weights)
 
 
 def _best_by_metric(scorer: Scorer, stack: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -595,38 +630,8 @@ def _removals(
     return losses - scorer.pool_loss(stack, weights), fewer
 
 
-def least_useful(trials: list[Trial], scorer: Scorer, pool: Pool, seconds: np.ndarray) -> int:
-    """Return the model of a pool that reduces the loss least for each second it takes."""
-    kept = np.flatnonzero(pool.weights)
-    if len(kept) == 1:
-        return int(kept[0])
-    stack = np.stack(
-        [scorer.calibrated(trials[m].predictions[pool.candidates[m]], pool.slopes[m]) for m in kept]
-    )
-    increases, _ = _removals(scorer, stack, pool.weights[kept])
-    return int(kept[(increases / np.maximum(seconds[kept], 1e-12)).argmin()])
-
-
 def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
     def solve(kept: np.ndarray) -> np.ndarray:
         return scorer.weights(stack[kept])
 
     return few_weights(solve, len(stack), least=_LEAST_WEIGHT, most=_MAX_MODELS)
-
-
-def nested_pool(
-    trials: list[Trial], scorer: Scorer, data: TrialData, least_gains: np.ndarray | None = None
-) -> np.ndarray:
-    """Return predictions for all entries by pools that were not chosen on the rows they predict.
-
-    For each fold, settings, calibration, models and weights are chosen on the predictions for
-    rows that its models learn from: those of the other folds, or with splits in time those of
-    earlier ones. NaN where there are none.
-    """
-    rows, out = data.entries, np.full(trials[0].predictions.shape[1:], np.nan)
-    for held, learned in zip(data.first_folds, data.learned, strict=True):
-        inside, outside = (np.flatnonzero(np.isin(rows, some)) for some in (held, learned))
-        if len(inside) and len(outside):
-            pool = choose_pool(trials, scorer, outside, rows, least_gains)
-            out[inside] = pool.mix(trials, scorer, inside)
-    return out
