@@ -151,7 +151,7 @@ def test_kinds_are_decided_from_values():
     }
     assert encoder.decisions_ == [
         "missing values filled with the median and marked: 'age'",
-        "more than 20 categories, encoded by their target statistics: 'city'",
+        "more than 32 categories, encoded by their target statistics: 'city'",
         "dates as parts of the calendar and a count of days: 'start', 'reported'",
         f"numbers read from text: 'fee' ({table['fee'][0]!r}), 'share' ('0,5%')",
         "free text as 10 latent columns: 'note'",

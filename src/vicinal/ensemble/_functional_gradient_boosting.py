@@ -380,6 +380,8 @@ class FunctionalGradientBoostingRegressor(
         An object has ``value(y, score)``, ``gradient(y, score)`` and ``hessian(y, score)``, each
         of vectors; it may have ``constant(y, weight)`` (the best constant score), ``mean(score)``
         (the prediction) and ``has_curvature = False``.
+    n_estimators : int, default=300
+        Largest number of rounds.
     quantile : float, default=0.9
         Level of the quantile loss; for ``"huber"`` the quantile of absolute residuals beyond which
         the loss is linear, computed again in each round.
@@ -420,7 +422,7 @@ class FunctionalGradientBoostingRegressor(
         *,
         loss="squared_error",
         quantile=0.9,
-        n_estimators=100,
+        n_estimators=300,
         learning_rate=0.1,
         coefficients="auto",
         newton=False,

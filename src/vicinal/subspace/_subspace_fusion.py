@@ -105,19 +105,18 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    def _fit_rows(self, data: TrainingData) -> None:
-        """Fit local models and fusion to rows in memory."""
+    def _fit_rows(self, data: TrainingData) -> str:
+        """Fit local models and fusion to rows in memory; return the method whose scores it uses."""
         check_weights_are_taken(self, data)
         rng = check_random_state(self.random_state)
         settings = resolve(self, self._local(data.X), data.classes, rng)
-        if data.classes is not None:
-            self.classes_, self.stack_method_ = data.classes, settings.stack_method
         models = fit_locals(data, settings, rng)
         scale = score_scale(models.scores, data.weights)
         R = scale.apply(models.scores).astype(data.X.dtype)
         codes = None if data.classes is None else np.bincount(data.y, weights=data.weights)
         fusion = self._fusion(R.shape[1], codes, rng)
         self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
+        return settings.stack_method
 
     def _fusion(self, n_scores, class_weights, rng):
         """Return the unfitted fusion of ``n_scores`` scores."""
@@ -332,7 +331,7 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
         if isinstance(self.cv, Integral):
             check_fold_count(int(self.cv), np.bincount(data.y))
-        self._fit_rows(data)
+        self.classes_, self.stack_method_ = data.classes, self._fit_rows(data)
         return self
 
     @atomic_fit_blocks

@@ -193,7 +193,7 @@ class ChoicesColumn(ColumnEncoder):
 
     takes = "choices"
 
-    def __init__(self, separator=";", max_categories=20):
+    def __init__(self, separator=";", max_categories=32):
         self.separator = separator
         self.max_categories = max_categories
 
@@ -287,7 +287,7 @@ class OneHotColumn(_CategoryColumn):
     no category of more than two.
     """
 
-    def __init__(self, max_categories=20):
+    def __init__(self, max_categories=32):
         self.max_categories = max_categories
 
     def fit(self, values, y=None):

@@ -71,7 +71,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             default=None
         Type of some columns, by name. Columns of a categorical data type are categories; the type
         of other columns is decided from their values.
-    max_categories : int, default=20
+    max_categories : int, default=32
         A column of more categories is encoded by statistics of the target. Without a target, the
         most frequent categories get a column each and the others share one.
     drop_identifiers : bool, default=True
@@ -164,7 +164,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoding="distance",
         *,
         kinds=None,
-        max_categories=20,
+        max_categories=32,
         drop_identifiers=True,
         unseen="warn",
     ):
