@@ -95,7 +95,7 @@ class TrainingData:
     @property
     def weights(self) -> Any:
         """Weights, ones where none were given."""
-        return self.array(np.ones(len(self))) if self.sample_weight is None else self.sample_weight
+        return self.ones() if self.sample_weight is None else self.sample_weight
 
     @property
     def labels(self) -> np.ndarray:
@@ -114,6 +114,10 @@ class TrainingData:
     def array(self, values: Any) -> Any:
         """Return values from the host as an array of the library and the device of the rows."""
         return np.asarray(values)
+
+    def ones(self) -> Any:
+        """Return a one for each row, where the rows are."""
+        return np.ones(len(self))
 
     def encoded(self, task: str | None) -> "TrainingData":
         """Return the data with class codes for classification, with floats for regression."""
@@ -186,6 +190,9 @@ class DeviceTrainingData(TrainingData):
 
     def array(self, values: Any) -> Any:
         return self.xp.asarray(values, device=compat.device(self.X))
+
+    def ones(self) -> Any:
+        return self.xp.ones(len(self), dtype=self.xp.float64, device=compat.device(self.X))
 
     def standardized(self) -> tuple["TrainingData", StandardScaler]:
         X, total = self.xp.astype(self.X, self.xp.float64), self.xp.sum(self.weights)

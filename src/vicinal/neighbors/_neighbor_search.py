@@ -400,6 +400,10 @@ class NeighborSearch(BaseEstimator):
         else:
             Q = self._validate(X, reset=False)
             check_magnitude("X", Q)
+        if exclude is None and groups is None and is_array_api(Q):  # no codes from the host
+            xp, device = namespace(Q), compat.device(Q)
+            none = xp.full(Q.shape[0], -1, dtype=xp.int64, device=device)
+            return Q, ExcludedRows(xp.arange(n_rows, device=device), none, 0)
         if exclude is None:
             exclude = np.full(Q.shape[0], -1)
         exclude = np.asarray(exclude)
@@ -446,5 +450,8 @@ class NeighborSearch(BaseEstimator):
             )
         if not (radii >= 0).all():
             raise ValueError(f"radius={radius!r} must not be negative or NaN.")
-        radii = np.array(np.broadcast_to(radii, Q.shape[0]))
-        return namespace(Q).asarray(radii, device=compat.device(Q)) if is_array_api(Q) else radii
+        if not is_array_api(Q):
+            return np.array(np.broadcast_to(radii, Q.shape[0]))
+        xp, device = namespace(Q), compat.device(Q)
+        zeros = xp.zeros(Q.shape[0], dtype=xp.float64, device=device)
+        return xp.asarray(radii, device=device) + zeros
