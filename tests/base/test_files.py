@@ -72,8 +72,7 @@ def test_the_mode_of_a_replaced_file_is_kept(tmp_path):
 def test_what_cannot_be_written_is_one_line_that_names_the_file(tmp_path, name, code, monkeypatch):
     if code is None:  # every write fails because the disk is full
         name, code, full = "model", errno.ENOSPC, os.open(name, os.O_WRONLY)
-        full_file = os.fdopen(full, "wb")
-        monkeypatch.setattr(_files, "open", lambda *args: full_file, raising=False)
+        monkeypatch.setattr(_files.os, "open", lambda *args: os.dup(full))
     with pytest.raises(OSError) as caught, whole_file(tmp_path / name) as file:  # noqa: PT011
         file.write(bytes(10_000))
     assert caught.value.errno == code
@@ -87,7 +86,7 @@ def test_a_folder_that_is_read_only_is_one_line(tmp_path, monkeypatch):
     def refuse(path, *args):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(_files, "open", refuse, raising=False)
+    monkeypatch.setattr(_files.os, "open", refuse)
     with pytest.raises(PermissionError, match=f"Permission denied: '{tmp_path / 'model'}'"):
         write_whole(tmp_path / "model", "new")
 
@@ -124,14 +123,15 @@ def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path, n_kil
         assert len(set(content)) == 1
 
 
-def test_the_file_is_closed_before_it_is_replaced(tmp_path, monkeypatch):
-    """Windows replaces no open file."""
+def test_without_file_locks_the_file_is_closed_before_it_is_replaced(tmp_path, monkeypatch):
+    """Windows has no fcntl and replaces no open file."""
     replace = os.replace
 
     def replace_closed(source, target):
         assert file.closed
         replace(source, target)
 
+    monkeypatch.setattr(_files, "fcntl", None)
     monkeypatch.setattr(_files.os, "replace", replace_closed)
     with whole_file(tmp_path / "model") as file:
         file.write(b"new")
@@ -145,3 +145,16 @@ def test_a_pipe_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not a regular file, choose another path"):
         write_whole(tmp_path / "pipe", "text")
     assert [entry.is_fifo() for entry in tmp_path.iterdir()] == [True]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks that end with a process")
+def test_abandoned_temporary_files_are_removed_and_those_in_use_are_kept(tmp_path):
+    path, other = tmp_path / "page.html", tmp_path / f".other.html.{'0' * 16}.tmp"
+    other.touch()
+    (tmp_path / f".page.html.{'0' * 16}.tmp").touch()
+    with whole_file(path) as file:
+        file.write(b"first")
+        write_whole(path, "second")
+        assert len(list(tmp_path.iterdir())) == 3
+    assert path.read_text() == "first"
+    assert sorted(tmp_path.iterdir()) == [other, path]
