@@ -6,7 +6,7 @@ from sklearn.model_selection import KFold
 
 from _datasets import load_dataset
 from _harness import ResultsPage, clocked
-from vicinal.local import LocalClassifier, LocalRegressor, _fit
+from vicinal.local import LocalClassifier, LocalRegressor, _selection
 
 ROWS = 600
 REGRESSION = (
@@ -35,7 +35,7 @@ def case(name, rule):
     """Return the error of five folds, in %, and what was chosen in each."""
     X, y = training_rows(name)
     losses, chosen = np.empty(len(y)), []
-    usual, _fit._STANDARD_ERRORS = _fit._STANDARD_ERRORS, rule
+    usual, _selection._STANDARD_ERRORS = _selection._STANDARD_ERRORS, rule
     try:
         for train, test in KFold(5, shuffle=True, random_state=0).split(X):
             kind = LocalRegressor if name in REGRESSION else LocalClassifier
@@ -47,7 +47,7 @@ def case(name, rule):
                 losses[test] = answers != y[test]
             chosen.append([model.n_neighbors_, model.alpha_])
     finally:
-        _fit._STANDARD_ERRORS = usual
+        _selection._STANDARD_ERRORS = usual
     worst = np.sort(losses)[::-1]
     return {
         "error": 100 * losses.mean(),

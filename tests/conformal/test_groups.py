@@ -96,7 +96,7 @@ def test_groups_need_columns_of_the_table_and_no_other_choice():
         local.predict_set(X, by=0)
     with pytest.raises(ValueError, match="by and by_class cannot be combined"):
         local.predict_set(X, by=0, by_class=True)
-    many = pd.DataFrame({"zip": [f"z{i % 30}" for i in range(90)], "a": np.arange(90) % 7})
+    many = pd.DataFrame({"zip": [f"z{i % 40}" for i in range(90)], "a": np.arange(90) % 7})
     model = AutoRegressor(_LINE, random_state=0).fit(many, np.random.RandomState(0).normal(size=90))
     with pytest.raises(ValueError, match="by='zip' has too many categories"):
         model.predict_interval(many, by="zip")

@@ -176,7 +176,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         network, n_groups = self._network(), int(self._group.max()) + 1
         xp, device = network.xp, network.device
         group, share = (xp.asarray(part, device=device) for part in (self._group, self._share))
-        passes = [(rows, scale, network.placed(part)) for rows, scale, part in self._passes]
+        passes = [(rows, scale, network.moved(part)) for rows, scale, part in self._passes]
         bytes_per_row = 8 * (3 * len(self._group) + 10 * X.shape[1])
         for block in row_blocks(len(X), bytes_per_row, max_rows=1024):
             queries = np.asarray(as_numpy(X[block]), dtype=np.float64)

@@ -254,14 +254,14 @@ class Network:
 
     # --- queries ------------------------------------------------------------------------------
 
-    def placed(self, context: Context) -> Context:
+    def moved(self, context: Context) -> Context:
         """Return the context where the network computes."""
         return context.moved(self._array)
 
     def weigh(self, cells, context: Context, *, regression: bool) -> tuple[Any, Any]:
         """Return the weights of the training rows for queries, and logarithms of bandwidths.
 
-        The context must be where the network computes (``placed``).
+        The context must be where the network computes (``moved``).
         """
         xp, n_queries = self.xp, cells.shape[1]
         cells = np.pad(cells, ((0, 0), (0, -n_queries % self.n_rows), (0, 0)), mode="edge")
