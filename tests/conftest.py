@@ -14,7 +14,7 @@ _MANY = 8000  # tests of a run of the whole suite
 
 def pytest_collection_finish(session):
     """In a run of the whole suite, let the workers share the compilation of what all need."""
-    gc.freeze()  # what was collected stays to the end: do not look for garbage in it
+    gc.set_threshold(50_000, 20, 50)  # the collected tests are many objects and no garbage
     worker = getattr(session.config, "workerinput", None)
     if worker is None or len(session.items) < _MANY:
         return
