@@ -4,11 +4,15 @@ Splits of the training rows of public sets that played no part in the developmen
 seeds 101 to 105, at most 200 or 1,000 rows to fit and up to 1,000 others to judge, the same for all
 models. No published test row is used. Compared with ExtraTrees (500 trees), CatBoost and
 AutoClassifier or AutoRegressor, all with their defaults. Seeds 301 to 305 compare the ensemble of
-``preset="best"`` without neural neighbours, with and without pretrained ones. Finished cases are
-stored; run any of them (``--sets``, ``--sizes``, ``--models``, ``--seeds``) in any order.
+``preset="best"`` without neural neighbours, with and without pretrained ones. ``--cost`` measures
+time and memory. Finished cases are stored; run any of them (``--sets``, ``--sizes``, ``--models``,
+``--seeds``) in any order.
 """
 
 import argparse
+import json
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -130,6 +134,49 @@ def case(label, name, size, seed):
     return value
 
 
+COST = """
+import json, resource, sys, time
+import numpy as np
+from vicinal import pretrained
+
+X = np.random.RandomState(0).normal(size=(2000, 20))
+y, kind = X[:, 0] * X[:, 1] + X[:, 2], sys.argv[1]
+y = y if kind.endswith("Regressor") else y > 0
+model, seconds = getattr(pretrained, kind)(random_state=0), []
+model.fit(X[:20], y[:20]).predict(X[:20])  # reads the weights
+megabytes = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]
+for _ in range(5):
+    started = time.process_time()
+    model.fit(X[:1000], y[:1000]).predict(X[1000:])
+    seconds.append(time.process_time() - started)
+megabytes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(json.dumps({"seconds": seconds, "megabytes": megabytes}))
+"""
+KINDS = ("PretrainedNeighborsClassifier", "PretrainedNeighborsRegressor")
+
+
+def cost(kind):
+    """Return processor seconds of five fits with predictions, and peak memory before and after."""
+    command = [sys.executable, "-W", "ignore", "-c", COST, kind]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def cost_table(page):
+    """Add time and memory, if they are stored."""
+    found = [(kind, CASES.find("cost", kind)) for kind in KINDS if CASES.has("cost", kind)]
+    rows = [
+        (f"`{kind}`", float(np.median(one["seconds"])), *(float(m) for m in one["megabytes"]))
+        for kind, one in found
+    ]
+    if rows:
+        page.text("## Time and memory")
+        page.table(
+            ("model", "processor seconds", "peak MB before", "peak MB after"), rows,
+            "Fit to 1,000 rows of 20 columns and 1,000 predictions, two passes, one core: median "
+            "of five, and peak memory of the process with the weights read and after all.",
+        )  # fmt: skip
+
+
 def ratio_line(pairs, what, floor=1e-9):
     """Return geometric mean, its 95 % interval over sets, and how often the first is lower."""
     logs = np.array(
@@ -177,6 +224,31 @@ def compare(page, names, size, unit, models, seeds):
     page.table(head, lines, "Ratios on common splits.")
 
 
+def both_sizes(page):
+    """Add the ratios of the ensembles over sets of both sizes."""
+    lines = []
+    for names, what, floor, shown in (
+        (CLASSIFICATION, "loss", 1e-9, "log loss"),
+        (CLASSIFICATION, "error", 0.1, "error"),
+        (REGRESSION, "loss", 1e-9, "squared error"),
+    ):
+        pairs = []
+        for name in names:
+            keys = [
+                (name, size, seed)
+                for size in SIZES
+                for seed in ENSEMBLE_SEEDS
+                if all(CASES.has(m, name, size, seed) for m in (WITH, WITHOUT))
+            ]
+            if keys:
+                pairs.append([[CASES.find(m, *k)[what] for k in keys] for m in (WITH, WITHOUT)])
+        if pairs:
+            lines.append(ratio_line(pairs, f"{WITH} / {WITHOUT}, {shown}", floor))
+    head = ("ratio", "sets", "geometric mean", "95 % interval over sets", "sets where lower")
+    page.text("## Both sizes together")
+    page.table(head, lines, "What pretrained neighbours add to the ensemble, five splits each.")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="*", default=[*CLASSIFICATION, *REGRESSION])
@@ -184,6 +256,7 @@ def main():
     parser.add_argument("--models", nargs="*", default=(*MODELS, WITH, WITHOUT))
     parser.add_argument("--seeds", nargs="*", type=int, help="other splits than those of the page")
     parser.add_argument("--page", action="store_true", help="write the page of what is stored")
+    parser.add_argument("--cost", action="store_true", help="measure time and memory alone")
     options = parser.parse_args()
     page = ResultsPage(
         "pretrained", "Pretrained neighbours on small tables",
@@ -196,6 +269,10 @@ def main():
         "H200 computed the network there. Errors below 0.1 % count as 0.1 %.",
         packages=("catboost",),
     )  # fmt: skip
+    if options.cost:
+        for kind in KINDS:
+            page.case(("cost", kind), lambda kind=kind: cost(kind))
+        return
     if not (options.page or is_rebuilding()):
         for label in options.models:
             own = ENSEMBLE_SEEDS if label in (WITH, WITHOUT) else SEEDS
@@ -210,6 +287,8 @@ def main():
         for models, seeds in ((MODELS, SEEDS), ((WITH, WITHOUT), ENSEMBLE_SEEDS)):
             compare(page, CLASSIFICATION, size, "log loss", models, seeds)
             compare(page, REGRESSION, size, "mean squared error", models, seeds)
+    both_sizes(page)
+    cost_table(page)
     page.write()
 
 
