@@ -21,6 +21,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
 from _datasets import load_dataset
 from _harness import ResultsPage, is_rebuilding, stored
+from _pages import RESULTS
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._base_models import FAMILIES
 from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
@@ -224,29 +225,68 @@ def compare(page, names, size, unit, models, seeds):
     page.table(head, lines, "Ratios on common splits.")
 
 
-def both_sizes(page):
-    """Add the ratios of the ensembles over sets of both sizes."""
+def pairs_of(models, names, sizes, seeds, what):
+    """Return, for every set, the values of two models on the splits that both have."""
+    found = {}
+    for name in names:
+        keys = [(name, size, seed) for size in sizes for seed in seeds]
+        keys = [key for key in keys if all(CASES.has(m, *key) for m in models)]
+        if keys:
+            found[name] = [[CASES.find(m, *key)[what] for key in keys] for m in models]
+    return found
+
+
+def findings(page):
+    """Add what the page finds: the network alone and in the ensemble, over both sizes."""
     lines = []
-    for names, what, floor, shown in (
-        (CLASSIFICATION, "loss", 1e-9, "log loss"),
-        (CLASSIFICATION, "error", 0.1, "error"),
-        (REGRESSION, "loss", 1e-9, "squared error"),
-    ):
-        pairs = []
-        for name in names:
-            keys = [
-                (name, size, seed)
-                for size in SIZES
-                for seed in ENSEMBLE_SEEDS
-                if all(CASES.has(m, name, size, seed) for m in (WITH, WITHOUT))
-            ]
-            if keys:
-                pairs.append([[CASES.find(m, *k)[what] for k in keys] for m in (WITH, WITHOUT)])
-        if pairs:
-            lines.append(ratio_line(pairs, f"{WITH} / {WITHOUT}, {shown}", floor))
+    for models, seeds in (((OURS, "CatBoost"), SEEDS), ((WITH, WITHOUT), ENSEMBLE_SEEDS)):
+        for names, what, floor, shown in (
+            (CLASSIFICATION, "loss", 1e-9, "log loss"),
+            (CLASSIFICATION, "error", 0.1, "error"),
+            (REGRESSION, "loss", 1e-9, "squared error"),
+        ):
+            pairs = pairs_of(models, names, SIZES, seeds, what).values()
+            lines.append(ratio_line(pairs, f"{models[0]} / {models[1]}, {shown}", floor))
     head = ("ratio", "sets", "geometric mean", "95 % interval over sets", "sets where lower")
-    page.text("## Both sizes together")
-    page.table(head, lines, "What pretrained neighbours add to the ensemble, five splits each.")
+    page.text(
+        f"Alone, the network has {lines[0][2]:.2f} times the log loss of CatBoost on "
+        f"{lines[0][1]} sets and {lines[2][2]:.2f} times its squared error on {lines[2][1]}. "
+        f"Added to the ensemble, it lowers log loss to {lines[3][2]:.3f}, errors to "
+        f"{lines[4][2]:.3f} and squared error to {lines[5][2]:.3f} of what they are without it."
+    )
+    page.text("![loss by data set](figures/pretrained_sets.png)")
+    page.table(head, lines, "200 and 1,000 training rows together.")
+
+
+def draw_sets():
+    """Plot the loss of the network by set, relative to CatBoost."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10.4, 4.8))
+    tasks = (
+        ("classification (log loss)", CLASSIFICATION),
+        ("regression (squared error)", REGRESSION),
+    )
+    for axis, (title, names) in zip(axes, tasks, strict=True):
+        for size, mark in zip(SIZES, ("o", "s"), strict=True):
+            pairs = pairs_of((OURS, "CatBoost"), names, (size,), SEEDS, "loss")
+            logs = [np.log(np.divide(*pairs[name])) for name in names]
+            mean = np.exp([one.mean() for one in logs])
+            bars = np.exp([one.std(ddof=1) / np.sqrt(len(one)) for one in logs])
+            at = np.arange(len(names)) + (0.15 if size == SIZES[0] else -0.15)
+            reach = [mean - mean / bars, mean * bars - mean]
+            axis.errorbar(mean, at, xerr=reach, fmt=mark, ms=5, label=f"{size:,} rows")
+        axis.set_yticks(np.arange(len(names)), names)
+        axis.axvline(1.0, color="0.7", zorder=0)
+        axis.set(xscale="log", title=title, xlabel="loss / loss of CatBoost (left: better)")
+        low, high = axis.get_xlim()
+        ticks = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50)
+        axis.set_xticks([t for t in ticks if low < t < high])
+        axis.get_xaxis().set_major_formatter("{x:g}")
+        axis.minorticks_off()
+    axes[0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(RESULTS / "figures" / "pretrained_sets.png", dpi=110)
 
 
 def main():
@@ -282,12 +322,14 @@ def main():
                         key = (label, name, size, seed)
                         page.case(key, lambda key=key: case(*key))
         return
+    findings(page)
+    if not is_rebuilding():
+        draw_sets()
     for size in SIZES:
         page.text(f"## At most {size} training rows")
         for models, seeds in ((MODELS, SEEDS), ((WITH, WITHOUT), ENSEMBLE_SEEDS)):
             compare(page, CLASSIFICATION, size, "log loss", models, seeds)
             compare(page, REGRESSION, size, "mean squared error", models, seeds)
-    both_sizes(page)
     cost_table(page)
     page.write()
 
