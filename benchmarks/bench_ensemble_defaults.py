@@ -20,7 +20,7 @@ from vicinal.ensemble import (
 
 ROUNDS = 100
 ROWS = 500
-# How many rounds are enough is asked on more rows, which need more of them.
+# The number of rounds is compared on larger tables, which need more of them.
 MORE_ROUNDS, MORE_ROWS = (100, 200, 300), 1500
 CLASSIFICATION = (
     "spambase", "banana", "wdbc", "wine", "vertebral", "satimage", "pendigits"

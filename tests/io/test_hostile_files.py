@@ -293,7 +293,7 @@ def test_the_command_line_cannot_be_reached_from_a_model(tmp_path, capsys):
     ).fit(X)
     path = save(model, tmp_path / "model.vicinal")
     (tmp_path / "table.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n2,3,4,5,1\n")
-    chain = ["vicinal.cli._commands._is_ours", "numpy.isfinite", "vicinal.cli._app.run"]
+    chain = ["vicinal.cli._check_table._is_whole", "numpy.isfinite", "vicinal.cli._app.run"]
     command = ["check", str(tmp_path / "table.csv"), "--out", str(tmp_path / "ran")]
 
     def change(document, arrays):

@@ -12,8 +12,9 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
 from vicinal._base import Progress, TrainingData, group_folds, saved
+from vicinal._base._tables import sampled_rows
 from vicinal._kernels.local._smoothing import blend_values, smooth_classes, smooth_targets
-from vicinal.local._data import MAX_ROWS, sampled_rows
+from vicinal.local._data import MAX_ROWS
 from vicinal.local._fits import LocalFit
 from vicinal.local._neighborhoods import (
     Localizer,
@@ -223,7 +224,7 @@ class AnchorSearch:
         self.fit = fit
         self.table = table
         self.settings = settings
-        sample = sampled_rows(len(table), settings.random_state, MAX_ROWS)
+        sample = sampled_rows(len(table), MAX_ROWS, settings.random_state)
         self.folds = [(fit.data, held_out_parts(sample, table, settings.random_state))]
         if sees_labels(metric):
             _, views = next(iter(metric_views(table, settings, metric, sample)))

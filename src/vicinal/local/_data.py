@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base import TrainingData, training_data
@@ -61,11 +60,3 @@ def local_weights(estimator: Any, data: TrainingData, *, reset: bool = True) -> 
         estimator._weight_unit = float(weights[0])
     weights = weights / estimator._weight_unit
     return replace(data, sample_weight=None if bool(xp.all(weights == 1.0)) else weights)
-
-
-def sampled_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray:
-    """Return all row numbers, or a random sample of ``limit``, ascending."""
-    if n_samples <= limit:
-        return np.arange(n_samples)
-    rng = check_random_state(random_state)
-    return np.sort(rng.choice(n_samples, limit, replace=False))

@@ -23,9 +23,10 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._tables import sampled_rows
 from vicinal._kernels.local._batched import gradient_outer_product, metric_step
 from vicinal._kernels.local._smoothing import column_scale, weighted_mean
-from vicinal.local._data import local_weights, sampled_rows
+from vicinal.local._data import local_weights
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._rows import Coordinates, LocalRows, RowMapping, map_rows
 from vicinal.local._solvers import RidgeSolver
@@ -201,7 +202,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         k = self._count_neighbors(rows.n_columns, rows.total_weight)
         affordable = int(_FLOPS / (k * rows.n_columns**2 + rows.n_columns**3 / 3))
         limit = min(_MAX_QUERIES, max(_MIN_QUERIES, affordable))
-        queries = sampled_rows(rows.n_samples, self.random_state, limit)
+        queries = sampled_rows(rows.n_samples, limit, self.random_state)
         solver = rows.suited(RidgeSolver(n_jobs=self.n_jobs))
         P = xp.eye(rows.n_columns, dtype=xp.float64, device=device_of(rows.rows))
         for _ in range(self.n_rounds):
@@ -223,7 +224,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if n < 3:
             raise ValueError(f"Found {n} sample(s) of positive weight; at least 3 are needed.")
         if n > _MAX_ROWS:
-            data = data.take(sampled_rows(n, self.random_state, _MAX_ROWS))
+            data = data.take(sampled_rows(n, _MAX_ROWS, self.random_state))
         task, shape = self._task(as_numpy(data.y)), tuple(data.y.shape)
         if task == "classification" and len(shape) != 1:
             raise ValueError(

@@ -21,8 +21,8 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._tables import sampled_rows
 from vicinal._kernels.local._smoothing import left_out_log_density, project_to_ridge
-from vicinal.local._data import sampled_rows
 
 # Bandwidths compared, as multiples of the normal-reference rule, and rows used to compare them.
 _BANDWIDTH_FACTORS = tuple(2.0 ** (0.25 * i) for i in range(-14, 5))
@@ -245,7 +245,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             )
         n, d = float(weights.sum()), X.shape[1]
         reference = spread * _normal_rate(n, d, 0)
-        rows = sampled_rows(len(X), self.random_state, _MAX_ROWS)
+        rows = sampled_rows(len(X), _MAX_ROWS, self.random_state)
         bandwidths = reference * np.array(_BANDWIDTH_FACTORS)
         likelihood = left_out_log_density(X, weights, rows, bandwidths) @ weights[rows]
         order = 1 if self.n_components == 0 else 2

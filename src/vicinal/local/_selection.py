@@ -11,8 +11,9 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from vicinal._base import HeldOut, Progress, TrainingData, fold_entries, group_folds
+from vicinal._base._tables import sampled_rows
 from vicinal._kernels.calibration._probabilities import fit_temperature, fit_temperatures
-from vicinal.local._data import local_data, sampled_rows
+from vicinal.local._data import MAX_ROWS, local_data
 from vicinal.local._fits import store
 from vicinal.local._neighborhoods import ForestRule, NearestRule, RadiusRule
 from vicinal.local._rows import (
@@ -121,7 +122,8 @@ def comparisons(
     Of a random sample of the rows, or of ``sample``, whose rows of each fold are ``entries``.
     """
     loss, weights = loss_of(data), data.host(data.weights)
-    sample = sampled_rows(len(data), settings.random_state) if sample is None else sample
+    if sample is None:
+        sample = sampled_rows(len(data), MAX_ROWS, settings.random_state)
     best, n_waited = np.inf, 0
     for metric, views in metric_views(data, settings, settings.metric, sample, folds, entries):
         first, least = views[0][0], np.inf

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, Ri
 from sklearn.svm import LinearSVC
 
 from vicinal._base import TrainingData, class_factors, column_mask, takes_weights
-from vicinal.local._data import sampled_rows
+from vicinal._base._tables import sampled_rows
 from vicinal.local._gradient_metric import GradientMetric
 from vicinal.local._neighborhoods import FOREST_ROWS, ForestRule, NearestRule, RadiusRule
 from vicinal.local._rows import LocalRows, is_forest, search_metric
@@ -328,7 +328,7 @@ def nearest_rule(settings: LocalSettings, rows: LocalRows) -> NearestRule:
 
 
 def _bandwidths(rows: LocalRows, random_state: Any) -> list[float]:
-    some = sampled_rows(rows.n_samples, random_state, 500)
+    some = sampled_rows(rows.n_samples, 500, random_state)
     m = min(rows.n_samples, REFERENCE_NEIGHBOR + 1)
     distances, _ = rows.index.nearest(rows.index.X[some], m)
     reference = float(np.median(distances[:, -1]))
