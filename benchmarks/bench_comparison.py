@@ -17,6 +17,7 @@ import warnings
 import numpy as np
 
 from _harness import ResultsPage, is_rebuilding, stored
+from _losses import loss_of
 from _pages import RESULTS
 from bench_auto import CLASSIFICATION, REGRESSION, peer_predictions, single, split, task_of
 from vicinal.auto import AutoClassifier, AutoRegressor
@@ -31,7 +32,6 @@ ROWS = (1000, 5000)
 # Sets with ten splits.
 CLOSE_SETS, MORE_SEEDS = ("adult", "census_income"), tuple(range(100, 110))
 CASES = stored("comparison")
-_LEAST = 1e-6  # probability that a label without one gets
 
 
 # --- one case -----------------------------------------------------------------------------------
@@ -53,20 +53,6 @@ def judge(name: str, n_rows: int, label: str, seed: int) -> dict:
     else:
         predicted, classes, found = fit_here(label, task, rows, y)
     return found | loss_of(predicted, classes, y_test)
-
-
-def loss_of(predicted: np.ndarray, classes: np.ndarray | None, y_test: np.ndarray) -> dict:
-    """Return the squared error in units of the variance, or log loss and error in %."""
-    if classes is None:
-        return {"loss": float(np.mean((predicted - y_test) ** 2) / y_test.var())}
-    known = np.isin(y_test, classes)
-    own = np.zeros(len(y_test))
-    own[known] = predicted[known, np.searchsorted(classes, y_test[known])]
-    return {
-        "loss": float(-np.log(np.maximum(own, _LEAST)).mean()),
-        "error": float(100.0 * np.mean(classes[predicted.argmax(axis=1)] != y_test)),
-        "test rows": len(y_test),
-    }
 
 
 def fit_here(label: str, task: str, rows, y):

@@ -13,8 +13,8 @@ import warnings
 import numpy as np
 
 from _harness import ResultsPage, is_rebuilding, stored
+from _losses import loss_of
 from bench_auto import CLASSIFICATION, REGRESSION, split, task_of
-from bench_comparison import loss_of
 from vicinal.auto import AutoClassifier, AutoRegressor
 
 SETS = tuple(
