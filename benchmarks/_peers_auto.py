@@ -1,6 +1,6 @@
 """A peer of the first call in its own environment: one model, one table, one JSON line.
 
-``python _peers_auto.py MODEL TASK TABLE SECONDS`` reads the arrays that ``bench_auto.py`` wrote,
+``python _peers_auto.py MODEL TASK TABLE`` reads the arrays that ``bench_auto.py`` wrote,
 fits, answers the test rows and writes the answers beside the table. It imports nothing of ours:
 its Python need not have the library.
 """
@@ -8,7 +8,6 @@ its Python need not have the library.
 import json
 import os
 import sys
-import tempfile
 import time
 import warnings
 from importlib.metadata import version
@@ -48,32 +47,11 @@ def xrfm(task, is_category):
     return kind(device="cpu", random_state=0, verbosity=0, n_threads=2)
 
 
-class AutoGluon:
-    """AutoGluon's best preset, told how many seconds it may take."""
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def fit(self, X, y):
-        from autogluon.tabular import TabularPredictor
-
-        folder = tempfile.mkdtemp()
-        predictor = TabularPredictor("answer", path=folder, verbosity=0)
-        self.model = predictor.fit(
-            X.assign(answer=y), presets="best_quality", time_limit=self.seconds, num_cpus=2
-        )
-        return self
-
-    def predict(self, X):
-        return self.model.predict(X).to_numpy()
-
-
 MODELS = {
     "CatBoost": ("catboost", catboost),
     "XGBoost": ("xgboost-cpu", xgboost),
     "EBM": ("interpret-core", ebm),
     "xRFM": ("xrfm", xrfm),
-    "AutoGluon": ("autogluon.tabular", None),
 }
 
 
@@ -98,14 +76,14 @@ def resident_mb(field):
 
 
 def main():
-    name, task, table, seconds = sys.argv[1:]
+    name, task, table = sys.argv[1:]
     data = np.load(table)
     package, make = MODELS[name]
     X, X_test, is_category = (data[key] for key in ("X", "X_test", "is_category"))
-    if is_category.any() or name == "AutoGluon":
+    if is_category.any():
         X, X_test = frames(X, X_test, is_category)
     y = data["y"]
-    model = AutoGluon(float(seconds)) if make is None else make(task, is_category)
+    model = make(task, is_category)
     before = resident_mb("VmRSS")
     started, wall = used(), time.perf_counter()
     model.fit(X, y)

@@ -3,7 +3,7 @@
 Every set of the collection, by random splits with at most 1,000 or 5,000 training rows, and the
 published splits whole: ``AutoClassifier()`` and ``AutoRegressor()`` compared with defaults of the
 field, and beside themselves with members left out. CatBoost, XGBoost, EBM and xRFM run in the
-Python named by VICINAL_PEERS, AutoGluon in that of VICINAL_AUTOGLUON. Cases are kept one by one:
+Python named by VICINAL_PEERS. Cases are kept one by one:
 run any of them (``--parts``, ``--sets``, ``--models``, ``--seeds``), in any order, by several
 processes; the page shows what there is, a split when every model of its table has answered it.
 """
@@ -50,7 +50,7 @@ SINGLE = (
     "stacking",
 )  # fmt: skip
 ELSEWHERE = ("CatBoost", "XGBoost")
-SLOW = ("EBM", "xRFM", "AutoGluon")  # asked about fewer splits
+SLOW = ("EBM", "xRFM")  # asked about fewer splits
 KINDS = ("constant", "local", "forest", "boosting", "linear", "gradient", "svm", "kernel")
 ABLATION = {
     **{f"without {kind}": [k for k in KINDS if k != kind] for kind in KINDS[1:]},
@@ -77,7 +77,6 @@ _FRIEDMAN = {
 }
 _MAX_TEST_ROWS = 4000
 _PATIENCE = 300  # seconds after which a peer is stopped
-_AUTOGLUON_SECONDS = 30  # three times what a mixture takes on these tables
 
 ANSWERS = stored("auto")
 
@@ -277,8 +276,7 @@ def in_hindsight(model, X, y):
 
 def peer_predictions(label: str, task: str, rows: Split, y):
     """Return predictions and costs of a peer in its own environment, None if it took too long."""
-    variable = "VICINAL_AUTOGLUON" if label == "AutoGluon" else "VICINAL_PEERS"
-    takes_words = label in ("CatBoost", "XGBoost", "AutoGluon")
+    takes_words = label in ("CatBoost", "XGBoost")
     X, X_test = rows.part("coded" if takes_words else "numbers")
     is_category = np.zeros(X.shape[1], dtype=bool)
     if takes_words:
@@ -289,7 +287,7 @@ def peer_predictions(label: str, task: str, rows: Split, y):
         table = Path(folder) / "table.npz"
         np.savez(table, X=X, y=target, X_test=X_test, is_category=is_category)
         script = Path(__file__).with_name("_peers_auto.py")
-        command = [os.environ[variable], script, label, task, table, _AUTOGLUON_SECONDS]
+        command = [os.environ["VICINAL_PEERS"], script, label, task, table]
         try:
             done = subprocess.run(
                 [str(word) for word in command],
@@ -514,9 +512,8 @@ def write(page: ResultsPage) -> None:
     rank_table(page, "classification", "1000", (OURS, HINDSIGHT), "**Classification**")
     if any(is_answered("1000", (OURS, peer)) for peer in SLOW):
         page.text(
-            "### Compared with libraries that take longer\n\nAutoGluon: `best_quality`, with "
-            f"{_AUTOGLUON_SECONDS} seconds of the clock; no result after {_PATIENCE} s is a dash, "
-            "ranked last and left out of the ratios."
+            "### Compared with libraries that take longer\n\nNo result after "
+            f"{_PATIENCE} s is a dash, ranked last and left out of the ratios."
         )
     for peer in SLOW:
         for task in ("classification", "regression"):
