@@ -127,7 +127,7 @@ def summary_row(part: dict) -> tuple:
     mean = np.exp(np.log(part["seconds"]).mean(axis=(0, 1)))
     return (
         part["task"], part["minutes"], len(part["names"]), loss.shape[1],
-        f"{ratio:.3f} ({low:.3f} to {high:.3f})", f"{won}, {tied}, {lost}",
+        f"{ratio:.3f} ({low:.3f} to {high:.3f})" if len(loss) > 2 else f"{ratio:.3f}", f"{won}, {tied}, {lost}",
         f"{mean[0]:.0f}", f"{mean[1]:.1f}",
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def draw(parts: list[dict]) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(10.4, 4.8))
     for axis, task in zip(axes, tasks, strict=True):
         of_task = [part for part in parts if part["task"] == task]
-        order = of_task[0]["names"]
+        order = [name for name in SETS if any(name in part["names"] for part in of_task)]
         for k, part in enumerate(of_task):
             ratio = np.exp(np.log(part["loss"][:, :, 0] / part["loss"][:, :, 1]).mean(axis=1))
             at = [order.index(name) + 0.18 * (k - 1) for name in part["names"]]
