@@ -125,10 +125,10 @@ def summary_row(part: dict) -> tuple:
         lower = loss[:, 0, 1] < loss[:, 0, 0]
         won, tied, lost = int(lower.sum()), 0, int((~lower).sum())
     mean = np.exp(np.log(part["seconds"]).mean(axis=(0, 1)))
+    within = f" ({low:.3f} to {high:.3f})" if len(loss) > 2 else ""
     return (
         part["task"], part["minutes"], len(part["names"]), loss.shape[1],
-        f"{ratio:.3f} ({low:.3f} to {high:.3f})" if len(loss) > 2 else f"{ratio:.3f}", f"{won}, {tied}, {lost}",
-        f"{mean[0]:.0f}", f"{mean[1]:.1f}",
+        f"{ratio:.3f}{within}", f"{won}, {tied}, {lost}", f"{mean[0]:.0f}", f"{mean[1]:.1f}",
     )  # fmt: skip
 
 

@@ -601,6 +601,7 @@ def markdown():
 
 def headline():
     """Return the summary: what the comparison on new splits found, its figures and costs."""
+    import bench_autogluon as autogluon
     from bench_comparison import FAST, OURS, ROWS, parts_at, sentences
 
     found = parts_at(ROWS[0])
@@ -614,6 +615,7 @@ def headline():
     ]  # fmt: skip
     return [
         "\n".join(f"- {sentence}" for sentence in sentences(found)),
+        " ".join(autogluon.sentences(autogluon.all_parts())) + f" ({where('autogluon')})",
         "![Loss compared with fit time](figures/comparison_cost.png)",
         "![Loss on each data set compared with CatBoost](figures/comparison_sets.png)",
         "Processor seconds of a fit with one thread, geometric mean over sets and splits:",
