@@ -265,7 +265,7 @@ def test_newton_twins_agree(to_array, rng, loss, code):
 
 def test_unsupported_settings_are_named(to_array, data):
     X, y, _ = data
-    with pytest.raises(TypeError, match="takes dense NumPy arrays"):
+    with pytest.raises(ValueError, match="takes dense NumPy arrays"):
         AnchoredLocalRegressor(5).fit(to_array(X), to_array(X[:, 0]))
     three = np.arange(len(X)) % 3
     with pytest.raises(ValueError, match="estimator cannot be used"):

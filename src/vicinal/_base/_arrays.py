@@ -106,6 +106,42 @@ def take_rows(X: Any, indices: Any) -> Any:
     return xp.reshape(xp.take(X, flat, axis=0), shape)
 
 
+def packed(X: Any, dtype: Any = None) -> Any:
+    """Return a NumPy array as compiled code and BLAS want it; other libraries have no such order.
+
+    Writeable, because a read-only array is another type to compiled code.
+    """
+    return np.require(X, dtype, ["C", "W"]) if isinstance(X, np.ndarray) else X
+
+
+def column_moments(X: Any, weights: Any) -> tuple[Any, Any]:
+    """Return weighted mean and variance of the columns, on the host in double precision."""
+    if isinstance(X, np.ndarray):
+        X = X.astype(np.float64, copy=False)
+        mean = np.average(X, axis=0, weights=weights)
+        return mean, np.average((X - mean) ** 2, axis=0, weights=weights)
+    mean = weighted_mean(X, weights)
+    return mean, weighted_mean((X - mean) ** 2, weights)
+
+
+def weighted_mean(columns: Any, weights: Any) -> Any:
+    """Return the weighted mean of columns in any array library."""
+    xp = namespace(columns)
+    if weights is None:
+        return xp.mean(columns, axis=0)
+    share = xp.astype(weights, columns.dtype)
+    return (share / xp.sum(share)) @ columns
+
+
+def select_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of an array of any library, a sparse matrix or a frame."""
+    if is_array_api(X):
+        return take_rows(X, on_device_of(rows, X))
+    from vicinal._base._compat import rows_of
+
+    return rows_of(X, rows)
+
+
 def join_rows(rows: Sequence[Any], parts: Sequence[Any]) -> Any:
     """Return the array of which every part holds some rows; together they hold all rows once."""
     if not is_array_api(parts[0]):
@@ -146,6 +182,28 @@ def solve_lower(lower: Any, right: Any, *, transposed: bool = False) -> Any:
     return xp.linalg.solve(matrix, right)
 
 
+def solve_regular(A: Any, B: Any) -> Any:
+    """Solve batches of regular systems, without a check for singular ones."""
+    xp = namespace(A)
+    return xp.linalg.solve_ex(A, B)[0] if is_torch(A) else xp.linalg.solve(A, B)
+
+
+def lower_factor(A: Any) -> Any:
+    """Return the Cholesky factors of a batch, without a check for singular matrices."""
+    xp = namespace(A)
+    return xp.linalg.cholesky_ex(A)[0] if is_torch(A) else xp.linalg.cholesky(A)
+
+
+def product_eps(X: Any) -> float:
+    """Return the machine epsilon of a product; torch may multiply float32 with fewer bits."""
+    xp = namespace(X)
+    if is_torch(X) and X.dtype == xp.float32:
+        return {"highest": 2.0**-23, "high": 2.0**-10, "medium": 2.0**-7}[
+            xp.get_float32_matmul_precision()
+        ]
+    return float(xp.finfo(X.dtype).eps)
+
+
 def as_numpy(x: Any) -> np.ndarray:
     """Return ``x`` as a NumPy array; from a device this copies the data to the host."""
     if compat.is_torch_array(x):
@@ -157,8 +215,10 @@ def as_numpy(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
-def as_given(values: np.ndarray, X: Any) -> Any:
+def as_given(values: Any, X: Any) -> Any:
     """Return values with the precision, array library and device of the queries ``X``."""
+    if not is_torch(X):
+        values = as_numpy(values)
     if is_array_api(X):
         xp = namespace(X)
         dtype = xp.float32 if X.dtype == xp.float32 else xp.float64
@@ -172,6 +232,16 @@ def gpu() -> str | None:
     if not has_driver or find_spec("torch") is None:
         return None
     return "cuda" if import_module("torch").cuda.is_available() else None
+
+
+def computing_device(X: Any, wanted: str | None) -> str | None:
+    """Return the device of torch that computes: that of a tensor, else the one wanted.
+
+    ``"auto"`` is a GPU if there is one; ``None`` computes by NumPy.
+    """
+    if is_torch(X):
+        return str(X.device)
+    return gpu() if wanted == "auto" else wanted
 
 
 def on_torch(device: str, *arrays: np.ndarray) -> list:
@@ -221,6 +291,16 @@ def kth_smallest(values: Any, k: int) -> Any:
     return namespace(values).sort(values, axis=1)[:, k - 1]
 
 
+def smallest_entries(values: Any, count: int) -> tuple[Any, Any]:
+    """Return the columns of the ``count`` smallest entries of each row, and the last of those."""
+    xp = namespace(values)
+    if is_torch(values):
+        found, columns = values.topk(count, dim=1, largest=False, sorted=False)
+        return columns, xp.max(found, axis=1)
+    columns = xp.argsort(values, axis=1)[:, :count]
+    return columns, xp.take_along_axis(values, columns[:, -1:], axis=1)[:, 0]
+
+
 def fill_entries(values: Any, columns: Any, fill: float) -> Any:
     """Put ``fill`` in one column of each row, in place where the library can."""
     xp, device = namespace(values), compat.device(values)
@@ -230,6 +310,15 @@ def fill_entries(values: Any, columns: Any, fill: float) -> Any:
     filler = xp.full((1, 1), fill, dtype=values.dtype, device=device)
     here = xp.arange(values.shape[1], device=device)[None, :] == columns[:, None]
     return xp.where(here, filler, values)
+
+
+def positive_part(values: Any) -> Any:
+    """Return the larger of each entry and zero, in place where the library can."""
+    if isinstance(values, np.ndarray):
+        return np.maximum(values, 0.0, out=values)
+    if is_torch(values):
+        return values.clamp_(min=0)
+    return namespace(values).maximum(values, namespace(values).zeros_like(values))
 
 
 def exponentials(values: Any) -> Any:

@@ -14,11 +14,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base._arrays import as_numpy
+from vicinal._base._arrays import as_numpy, select_rows
 from vicinal._base._compat import num_samples, threadpool_controller
 from vicinal._base._parallel import parallel_map, random_seeds
 from vicinal._base._unseen import unreported
-from vicinal._base._validation import select_rows
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 

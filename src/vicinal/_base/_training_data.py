@@ -9,6 +9,7 @@ import array_api_compat as compat
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base._arrays import (
@@ -19,19 +20,17 @@ from vicinal._base._arrays import (
     is_array_api,
     namespace,
     on_device_of,
+    select_rows,
 )
 from vicinal._base._compat import num_samples
 from vicinal._base._held_out import hold_out, rows_outside
 from vicinal._base._validation import (
-    check_device_weights,
     check_groups,
     check_is_table,
     check_magnitude,
+    check_two_classes,
     check_weights,
-    encode_device_labels,
     encode_labels,
-    select_rows,
-    validate_array_api,
 )
 
 
@@ -333,3 +332,101 @@ def predicted_labels(estimator: Any, scores: Any) -> Any:
     """Return the classes of largest score: on the device if the labels came from there."""
     on_device = estimator._reference is not None and estimator._labels_on_device
     return device_classes(estimator.classes_, scores, on_device=on_device)
+
+
+# --- arrays of other libraries, checked on their device ---
+
+
+def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
+    """Return the sorted classes on the host and the code of each label on the device of ``X``.
+
+    Only the distinct labels are copied to the host; labels on the host, such as strings, are
+    encoded there.
+    """
+    xp = namespace(X)
+    if is_array_api(y):
+        if y.ndim != 1:
+            raise ValueError(f"y should be a 1d array, but has shape {tuple(y.shape)}.")
+        values, codes = xp.unique_inverse(y)
+        classes = as_numpy(values)
+        if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
+            raise ValueError(
+                "Unknown label type: continuous. Use a regressor for a continuous target, or bin y "
+                "first."
+            )
+        check_two_classes(classes)
+    else:
+        classes, codes = encode_labels(np.asarray(y))
+        codes = xp.asarray(codes, device=compat.device(X))
+    return classes, xp.astype(codes, xp.int64)
+
+
+def check_device_weights(sample_weight: Any, X: Any) -> Any:
+    """Return weights as a vector on the device of ``X``, or ``None``."""
+    if sample_weight is None:
+        return None
+    check_same_device(X, sample_weight, "sample_weight")
+    xp = namespace(X)
+    weights = xp.asarray(sample_weight, dtype=xp.float64, device=compat.device(X))
+    if weights.ndim == 0:
+        weights = xp.broadcast_to(weights, (X.shape[0],))
+    if weights.shape != (X.shape[0],):
+        raise ValueError(
+            f"sample_weight has shape {tuple(weights.shape)} for {X.shape[0]} rows of X."
+        )
+    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
+        raise ValueError(
+            "sample_weight must be finite, nonnegative and positive for some row; use weight 0 to "
+            "exclude a row."
+        )
+    return weights
+
+
+def check_rows(X: Any, *, ensure_all_finite: Any = True) -> Any:
+    """Return rows of floats, or raise; arrays of other libraries stay on their device."""
+    if not is_array_api(X):
+        return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=ensure_all_finite)
+    xp = namespace(X)
+    if ensure_all_finite == "allow-nan" and bool(xp.any(xp.isinf(X))):
+        raise ValueError("X contains infinity; mark missing values by NaN.")
+    if ensure_all_finite is True and not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+    return X
+
+
+def validate_array_api(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    ensure_all_finite: Any = True,
+    ensure_min_samples: int = 1,
+    **_: Any,
+) -> Any:
+    """Validate an array of another library on its device: 2-D, floating, right width.
+
+    The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays, with two of its
+    options; the others are ignored.
+    """
+    xp = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected a 2D array, got {X.ndim}D of shape {tuple(X.shape)}; reshape a single "
+            "sample with X[None, :] and a single feature with X[:, None]."
+        )
+    if X.shape[0] < ensure_min_samples or X.shape[1] == 0:
+        raise ValueError(
+            f"Found array of shape {tuple(X.shape)}; at least {ensure_min_samples} row(s) and one "
+            "column needed."
+        )
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    check_rows(X, ensure_all_finite=ensure_all_finite)
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return X

@@ -5,23 +5,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-import array_api_compat as compat
 import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base._arrays import (
-    as_numpy,
-    check_same_device,
-    is_array_api,
-    namespace,
-    on_device_of,
-    take_rows,
-)
-from vicinal._base._compat import check_sample_weight, rows_of
+from vicinal._base._compat import check_sample_weight
 
 
 def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +21,7 @@ def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     y = narrowed(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
-    _check_two_classes(classes)
+    check_two_classes(classes)
     return classes, codes
 
 
@@ -56,7 +47,8 @@ def check_labels(y: np.ndarray) -> None:
         )
 
 
-def _check_two_classes(classes: np.ndarray) -> None:
+def check_two_classes(classes: np.ndarray) -> None:
+    """Raise for fewer than two classes."""
     if not len(classes):
         raise ValueError("y is empty (n_samples=0), but a classifier needs samples of two classes.")
     if len(classes) < 2:
@@ -96,51 +88,6 @@ def column_mask(columns: Any, n_features: int, names: Any, name: str) -> np.ndar
         raise ValueError(f"{name}={given!r} must name some of the {n_features} columns of X.")
     mask[columns] = True
     return mask
-
-
-def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
-    """Return the sorted classes on the host and the code of each label on the device of ``X``.
-
-    Only the distinct labels are copied to the host; labels on the host, such as strings, are
-    encoded there.
-    """
-    xp = namespace(X)
-    if is_array_api(y):
-        if y.ndim != 1:
-            raise ValueError(f"y should be a 1d array, but has shape {tuple(y.shape)}.")
-        values, codes = xp.unique_inverse(y)
-        classes = as_numpy(values)
-        if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
-            raise ValueError(
-                "Unknown label type: continuous. Use a regressor for a continuous target, or bin y "
-                "first."
-            )
-        _check_two_classes(classes)
-    else:
-        classes, codes = encode_labels(np.asarray(y))
-        codes = xp.asarray(codes, device=compat.device(X))
-    return classes, xp.astype(codes, xp.int64)
-
-
-def check_device_weights(sample_weight: Any, X: Any) -> Any:
-    """Return weights as a vector on the device of ``X``, or ``None``."""
-    if sample_weight is None:
-        return None
-    check_same_device(X, sample_weight, "sample_weight")
-    xp = namespace(X)
-    weights = xp.asarray(sample_weight, dtype=xp.float64, device=compat.device(X))
-    if weights.ndim == 0:
-        weights = xp.broadcast_to(weights, (X.shape[0],))
-    if weights.shape != (X.shape[0],):
-        raise ValueError(
-            f"sample_weight has shape {tuple(weights.shape)} for {X.shape[0]} rows of X."
-        )
-    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
-        raise ValueError(
-            "sample_weight must be finite, nonnegative and positive for some row; use weight 0 to "
-            "exclude a row."
-        )
-    return weights
 
 
 # Above 2^53 floats do not represent every integer; below the other, products of weights underflow.
@@ -280,61 +227,6 @@ def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
             f"cv={cv} folds need as many rows of a class, but the largest has {most} "
             f"(n_samples={int(class_rows.sum())}); lower cv or use more rows."
         )
-
-
-def select_rows(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows of an array of any library, a sparse matrix or a frame."""
-    return take_rows(X, on_device_of(rows, X)) if is_array_api(X) else rows_of(X, rows)
-
-
-def check_rows(X: Any, *, ensure_all_finite: Any = True) -> Any:
-    """Return rows of floats, or raise; arrays of other libraries stay on their device."""
-    if not is_array_api(X):
-        return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=ensure_all_finite)
-    xp = namespace(X)
-    if ensure_all_finite == "allow-nan" and bool(xp.any(xp.isinf(X))):
-        raise ValueError("X contains infinity; mark missing values by NaN.")
-    if ensure_all_finite is True and not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
-    return X
-
-
-def validate_array_api(
-    estimator: Any,
-    X: Any,
-    *,
-    reset: bool,
-    ensure_all_finite: Any = True,
-    ensure_min_samples: int = 1,
-    **_: Any,
-) -> Any:
-    """Validate an array of another library on its device: 2-D, floating, right width.
-
-    The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays, with two of its
-    options; the others are ignored.
-    """
-    xp = namespace(X)
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected a 2D array, got {X.ndim}D of shape {tuple(X.shape)}; reshape a single "
-            "sample with X[None, :] and a single feature with X[:, None]."
-        )
-    if X.shape[0] < ensure_min_samples or X.shape[1] == 0:
-        raise ValueError(
-            f"Found array of shape {tuple(X.shape)}; at least {ensure_min_samples} row(s) and one "
-            "column needed."
-        )
-    if not xp.isdtype(X.dtype, "real floating"):
-        X = xp.astype(X, xp.float64)
-    check_rows(X, ensure_all_finite=ensure_all_finite)
-    if reset:
-        estimator.n_features_in_ = int(X.shape[1])
-    elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    return X
 
 
 def check_is_table(X: Any) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import check_parameters, check_saved, is_array_api
+from vicinal._base import check_parameters, check_saved
 from vicinal._base._compat import openmp_threads
 from vicinal.io._archive import dtype_text, plain_dtype, read_shape
 from vicinal.io._errors import ModelFileError
@@ -41,6 +41,8 @@ _MAX_COPIES = 32  # of all arrays, in objects built from them
 _SEARCHED = ("_fit_X", "_engine")  # rows that search trees are built from
 # A file does not set numbers of processes and threads.
 _THREADS = {"n_jobs": None, "n_threads": None, "_n_threads": openmp_threads()}
+# Packages whose arrays, types and devices are parts of models fitted to such arrays.
+_ARRAY_LIBRARIES = {"array_api_strict", "cupy", "dask", "jax", "jaxlib", "torch"}
 _FUNCTIONS = types.FunctionType | types.BuiltinFunctionType | types.MethodType | np.ufunc
 
 
@@ -116,12 +118,12 @@ class Writer:
         return self._known_objects[id(x)][0]  # type: ignore[return-value]
 
     def _entry(self, x: Any) -> dict[str, Any]:
-        if is_array_api(x) or type(x).__module__ == "torch":
-            raise TypeError(
-                f"the model has a {full_name(type(x))}, but only models fitted to NumPy arrays, "
-                "sparse matrices or data frames can be saved; fit it to numpy.asarray(X)."
-            )
         name = full_name(type(x))
+        if name.partition(".")[0] in _ARRAY_LIBRARIES:
+            raise TypeError(
+                f"the model has a {name}, but only models fitted to NumPy arrays, sparse matrices "
+                "or data frames can be saved; fit it to numpy.asarray(X)."
+            )
         # A file that cannot be read must not be written.
         if name in CONVERSIONS:
             state = CONVERSIONS[name].to_state(x)

@@ -188,11 +188,13 @@ class Plan:
 
 def check_anchored(estimator, data: TrainingData) -> None:
     """Refuse what cannot be stored as linear models, before any work."""
-    if sparse.issparse(data.X) or not data.is_host:
-        raise TypeError(
-            f"X is a {type(data.X).__name__}, but {type(estimator).__name__} takes dense NumPy "
-            "arrays, not sparse or device ones; convert X, or use a local model without anchors."
-        )
+    needed = (
+        f"X is a {type(data.X).__name__}, but {type(estimator).__name__} takes dense NumPy arrays; "
+        "use a local model without anchors"
+    )
+    data.check_on_host(needed)
+    if sparse.issparse(data.X):
+        raise TypeError(f"{needed}, or convert X with X.toarray().")
     if is_forest(estimator.metric):
         raise ValueError(
             f'metric="{estimator.metric}" has no distances, which anchored models need; use '

@@ -21,11 +21,12 @@ from vicinal._base import (
     saved,
     store_parameters,
     training_data,
+    weighted_mean,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._tables import sampled_rows
 from vicinal._kernels.local._batched import gradient_outer_product, metric_step
-from vicinal._kernels.local._smoothing import column_scale, weighted_mean
+from vicinal._kernels.local._smoothing import column_scale
 from vicinal.local._data import local_weights
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._rows import Coordinates, LocalRows, RowMapping, map_rows

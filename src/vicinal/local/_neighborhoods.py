@@ -214,6 +214,8 @@ class Localizer:
         Further factors on the weights that do not count in the bandwidth (robust iterations).
     """
 
+    _splits_queries = True  # where some need more rows than others
+
     def __init__(self, index: NeighborIndex, rule, *, sample_weight=None, factor=None):
         self.index = index
         self.rule = rule
@@ -284,7 +286,7 @@ class Localizer:
             complete = m == n or as_numpy(_is_complete(distances, user, rule))
             if np.all(complete):
                 return [*parts, (pending, distances, indices, user)]
-            if isinstance(distances, np.ndarray):  # on a device all queries have one length
+            if self._splits_queries:
                 done, rest = np.flatnonzero(complete), np.flatnonzero(~complete)
                 weights = None if user is None else user[done]
                 parts.append((pending[done], distances[done], indices[done], weights))
@@ -298,10 +300,7 @@ class Localizer:
         for _, distances, indices, user in candidates:
             if absent is not None:
                 user = ~absent[indices] * (1.0 if user is None else user)
-            h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
-            h = _enough_for_all(h, distances, rule) * rule.stretch
-            if not isinstance(distances, np.ndarray):
-                return Padded(indices, self._weights(distances, h, user, rule))
+            h = _nearest_radius(distances, user, rule)
             # Leading columns hold every distance up to h.
             beyond = (distances > h[:, None]).all(axis=0)
             some = slice(0, int(beyond.argmax()) if beyond.any() else None)
@@ -391,6 +390,25 @@ class Localizer:
         extra = nearest.neighborhoods(Q[some], rows=own, groups=groups)
         keep = np.flatnonzero(~empty)
         return _merge([take_queries(found, keep), extra], [keep, some])
+
+
+class PaddedLocalizer(Localizer):
+    """Localizer of nearest rows on a device, where all queries have as many neighbours."""
+
+    _splits_queries = False
+
+    def of_size(self, candidates: list[tuple], count: float, absent=None) -> Padded:
+        """Return the neighbourhoods of one size."""
+        ((_, distances, indices, user),) = candidates
+        rule = replace(self.rule, count=count)
+        h = _nearest_radius(distances, user, rule)
+        return Padded(indices, self._weights(distances, h, user, rule))
+
+
+def _nearest_radius(distances, user, rule) -> Any:
+    """Return the bandwidth of each query, from sorted distances and user weights."""
+    h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
+    return _enough_for_all(h, distances, rule) * rule.stretch
 
 
 def _is_complete(distances, user, rule) -> Any:

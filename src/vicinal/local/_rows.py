@@ -20,10 +20,12 @@ from vicinal._base import (
     is_ready,
     namespace,
     on_device_of,
+    packed,
     query_rows,
     row_blocks,
     saved,
     take_rows,
+    weighted_mean,
 )
 from vicinal._kernels.linear._covariance import (
     normal_score_knots,
@@ -35,7 +37,6 @@ from vicinal._kernels.local._smoothing import (
     is_pure,
     smooth_classes,
     smooth_targets,
-    weighted_mean,
 )
 from vicinal.local._neighborhoods import (
     FORESTS,
@@ -43,6 +44,7 @@ from vicinal.local._neighborhoods import (
     ForestLocalizer,
     Localizer,
     NeighborIndex,
+    PaddedLocalizer,
     WeightedNeighborhoods,
     grow_forest,
 )
@@ -110,10 +112,7 @@ class Coordinates:
             X = self._apply(X)
         if sparse.issparse(X):
             return sparse.csr_matrix(X, dtype=np.float64)
-        if not isinstance(X, np.ndarray):
-            return X
-        # Writeable, because a read-only array is another type to compiled code.
-        return np.require(X, dtype=np.float64, requirements=["C", "W"])
+        return packed(X, np.float64)
 
     def _apply(self, X):
         if sparse.issparse(X):
@@ -307,6 +306,8 @@ class LocalRows:
     groups: Any = None
     dtype: Any = np.float64
 
+    degrees = (1, 2)  # of local models, that "auto" compares
+
     def __restore__(self, state: dict) -> None:
         """Take back what a model file holds; compiled loops count on class codes."""
         vars(self).update(state)
@@ -451,7 +452,7 @@ class LocalRows:
             groups = np.concatenate([self.groups, groups + self.groups.max() + 1])
         if sample_weight is not None or self.sample_weight is not None:
             sample_weight = np.concatenate([self.weights, data.weights])
-        y = _targets(data)
+        y = targets_of(data)
         if y.shape[1:] != self.y.shape[1:]:
             raise ValueError(f"y has {y.shape[1]} outputs, but earlier rows had {self.n_outputs}.")
         coords, rows = self.locate(data.X)
@@ -473,6 +474,8 @@ class LocalRows:
 @saved()
 class DeviceRows(LocalRows):
     """Training rows in another array library, on its device."""
+
+    degrees = (1,)
 
     @property
     def weights(self) -> Any:
@@ -498,6 +501,9 @@ class DeviceRows(LocalRows):
     def suited(self, solver: Any) -> Any:
         return on_device(solver)
 
+    def localizer(self, rule, factor=None) -> Localizer:
+        return PaddedLocalizer(self.index, rule, sample_weight=self.sample_weight, factor=factor)
+
     def blocks(self, n_queries: int, rule, **options: int) -> Iterator[slice]:
         cost = 32 * self.localizer(rule).expected_size() * (self.n_columns + 4)
         return row_blocks(n_queries, cost, working_memory=free_memory(self.rows))
@@ -509,30 +515,31 @@ def map_rows(
     """Return training rows in coordinates with their search; forests are grown here."""
     coords, rows = mapping(data.X)
     n_classes = None if data.classes is None else len(data.classes)
-    weights, dtype = data.sample_weight, data.X.dtype
-    if not data.is_host:
-        weights, dtype = (
-            None if weights is None else data.xp.astype(weights, rows.dtype),
-            rows.dtype,
-        )
+    weights = data.sample_weight
+    if weights is not None:
+        weights = namespace(weights).astype(weights, rows.dtype, copy=False)
     if mapping.by_leaves:
         seed = {"random_state": random_state, "n_jobs": search.n_jobs}
         classify = n_classes is not None
         index = grow_forest(str(mapping.forest), coords, data.y, weights, classify=classify, **seed)
     else:
         index = NeighborIndex(coords, search)
-    kind = LocalRows if data.is_host else DeviceRows
     is_multi_output = n_classes is not None or data.y.ndim == 2
-    targets = _targets(data), n_classes, is_multi_output
-    return kind(rows, *targets, index, mapping, weights, data.groups, dtype)
+    targets = targets_of(data), n_classes, is_multi_output
+    shared = index, mapping, weights, data.groups, data.X.dtype
+    return rows_class(data)(rows, *targets, *shared)
 
 
-def _targets(data: TrainingData) -> Any:
+def rows_class(data: TrainingData) -> type[LocalRows]:
+    """Return the container of the training rows in coordinates."""
+    return LocalRows if data.is_host else DeviceRows
+
+
+def targets_of(data: TrainingData) -> Any:
     """Return class codes, or targets as columns."""
     if data.classes is not None:
-        return data.y.astype(np.int64) if data.is_host else data.y
-    columns = data.y if data.y.ndim == 2 else data.y[:, None]
-    return np.require(columns, np.float64, ["C", "W"]) if data.is_host else columns
+        return packed(data.y, np.int64)
+    return packed(data.y if data.y.ndim == 2 else data.y[:, None], np.float64)
 
 
 def _joined(first, second):

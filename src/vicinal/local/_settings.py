@@ -13,7 +13,7 @@ from vicinal._base import TrainingData, class_factors, column_mask, takes_weight
 from vicinal._base._tables import sampled_rows
 from vicinal.local._gradient_metric import GradientMetric
 from vicinal.local._neighborhoods import FOREST_ROWS, ForestRule, NearestRule, RadiusRule
-from vicinal.local._rows import LocalRows, is_forest, search_metric
+from vicinal.local._rows import LocalRows, is_forest, rows_class, search_metric
 from vicinal.local._solvers import EstimatorSolver, NewtonSolver, Objective, RidgeSolver
 from vicinal.neighbors import NeighborSearch
 
@@ -128,8 +128,7 @@ def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
     fixed = getattr(estimator, "_preset", {})
     p = SimpleNamespace(**(_DEFAULTS | estimator.get_params(deep=False) | fixed))
     solver = _choose_solver(p, data.classes)
-    if not data.is_host:
-        _check_device(p, solver, data)
+    _check_device(p, solver, data)
     if p.bandwidth is not None and p.n_neighbors != "auto":
         raise ValueError(
             f"n_neighbors={p.n_neighbors!r} and bandwidth={p.bandwidth!r} are both given; give one "
@@ -144,9 +143,8 @@ def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
         alphas = _ITERATIVE_ALPHAS
     degrees: tuple = (p.degree,)
     if p.degree == "auto":
-        # Devices have no quadratic models.
         try_quadratic = p.estimator is None and data.n_features <= _MAX_QUADRATIC_COLUMNS
-        degrees = (1, 2) if try_quadratic and data.is_host else (1,)
+        degrees = rows_class(data).degrees if try_quadratic else (1,)
     n_neighbors = p.n_neighbors if p.span is None else min(1.0, float(p.span))
     if n_neighbors == "auto":
         n_neighbors = NEIGHBORS if solver.is_linear else _ITERATIVE_NEIGHBORS
@@ -272,9 +270,8 @@ def _check_device(p: SimpleNamespace, solver: Any, data: TrainingData) -> None:
     }
     named = [name for name, is_set in unsupported.items() if is_set]
     if named:
-        raise ValueError(
-            f"{', '.join(named)} cannot be used as given with a device array; use the default, or "
-            "convert X with numpy.asarray."
+        data.check_on_host(
+            f"{', '.join(named)} cannot be used as given with a device array; use the default"
         )
 
 

@@ -9,21 +9,22 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
     as_numpy,
     atomic_fit,
     check_is_table,
     check_magnitude,
-    check_same_library,
     documented,
     is_array_api,
     is_ready,
     namespace,
+    on_device_of,
+    query_rows,
     random_seeds,
     store_parameters,
-    validate_array_api,
+    training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.neighbors._nearest import DeviceRows
@@ -91,6 +92,7 @@ def starts(queries: Any, n_queries: int) -> Any:
 
 _METRICS = set().union(*VALID_METRICS.values()) - {"precomputed"}
 _EUCLIDEAN = ("euclidean", "l2")
+_ROWS: dict[str, Any] = {"accept_sparse": "csr", "order": "C"}
 
 # Rows from which a tree beats blocked products, by number of features, for rows of one normal cloud
 # (bench_neighbors_tree.py).
@@ -194,6 +196,8 @@ class NeighborSearch(BaseEstimator):
     ):
         store_parameters(self, locals())
 
+    _reference: Any = None  # an empty array of the library of the training rows, None for NumPy
+
     @atomic_fit
     def fit(self, X, y=None):
         """Prepare the search among the rows of ``X``.
@@ -205,7 +209,8 @@ class NeighborSearch(BaseEstimator):
         y : Ignored
             Present by convention.
         """
-        X = self._validate(X, reset=True)
+        check_is_table(X)
+        X = training_data(self, X, arrays=True, **_ROWS).X
         self.n_samples_fit_ = int(X.shape[0])
         self.algorithm_ = self._choose_algorithm(X)
         graph_seed, sample_seed = random_seeds(self.random_state, 2)
@@ -284,26 +289,6 @@ class NeighborSearch(BaseEstimator):
         return tags
 
     # --- preparation ---
-
-    def _validate(self, X, *, reset):
-        if is_array_api(X):
-            X = validate_array_api(self, X, reset=reset)
-            if not reset:
-                check_same_library(self._engine.X, X)
-                X = namespace(X).astype(X, self._engine.X.dtype)
-            return X
-        if not reset and is_array_api(self._engine.X):
-            check_same_library(self._engine.X, np.asarray(X))
-        dtype = [np.float64, np.float32] if reset else self._engine.X.dtype
-        is_sparse = not reset and sparse.issparse(self._engine.X)
-        if not reset and not is_sparse and is_ready(self, X, dtype):
-            return X
-        check_is_table(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
-        if reset or sparse.issparse(X) == is_sparse:
-            return X
-        # Queries become sparse or dense like the training rows.
-        return sparse.csr_matrix(X) if is_sparse else X.toarray()
 
     def _is_euclidean(self):
         params = self.metric_params or {}
@@ -398,9 +383,9 @@ class NeighborSearch(BaseEstimator):
             Q = self._engine.X
             exclude = np.arange(n_rows) if exclude is None else exclude
         else:
-            Q = self._validate(X, reset=False)
-            check_magnitude("X", Q)
-        if exclude is None and groups is None and is_array_api(Q):  # no codes from the host
+            Q = self._validated(X)
+        if exclude is None and groups is None and not sparse.issparse(Q):
+            # Made where the queries are, because copies to a device take longer.
             xp, device = namespace(Q), compat.device(Q)
             none = xp.full(Q.shape[0], -1, dtype=xp.int64, device=device)
             return Q, ExcludedRows(xp.arange(n_rows, device=device), none, 0)
@@ -419,6 +404,18 @@ class NeighborSearch(BaseEstimator):
             )
         return Q, self._leave_out(exclude, groups, Q)
 
+    def _validated(self, X):
+        """Return queries as the training rows are: sparse or dense, of their precision."""
+        rows = self._engine.X
+        is_sparse = sparse.issparse(rows)
+        if not is_sparse and is_ready(self, X, rows.dtype):
+            check_magnitude("X", X)
+            return X
+        X = query_rows(self, X, arrays=True, dtype=rows.dtype, **_ROWS)
+        if is_sparse:
+            return sparse.csr_matrix(X)
+        return X.toarray() if sparse.issparse(X) else namespace(X).astype(X, rows.dtype, copy=False)
+
     def _leave_out(self, exclude, groups, Q):
         some = exclude >= 0
         if groups is None:
@@ -435,11 +432,7 @@ class NeighborSearch(BaseEstimator):
             _, row_codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
             query_codes = np.where(some, row_codes[exclude], -1)
             most = int(sizes[query_codes[some]].max()) if some.any() else 0
-        if is_array_api(Q):
-            xp, device = namespace(Q), compat.device(Q)
-            row_codes = xp.asarray(row_codes, device=device)
-            query_codes = xp.asarray(query_codes, device=device)
-        return ExcludedRows(row_codes, query_codes, most)
+        return ExcludedRows(on_device_of(row_codes, Q), on_device_of(query_codes, Q), most)
 
     def _check_radii(self, radius, Q):
         radii = np.asarray(as_numpy(radius), dtype=np.float64)
@@ -450,8 +443,7 @@ class NeighborSearch(BaseEstimator):
             )
         if not (radii >= 0).all():
             raise ValueError(f"radius={radius!r} must not be negative or NaN.")
-        if not is_array_api(Q):
-            return np.array(np.broadcast_to(radii, Q.shape[0]))
-        xp, device = namespace(Q), compat.device(Q)
-        zeros = xp.zeros(Q.shape[0], dtype=xp.float64, device=device)
-        return xp.asarray(radii, device=device) + zeros
+        radii = np.array(np.broadcast_to(radii, Q.shape[0]))
+        if sparse.issparse(Q):
+            return radii
+        return namespace(Q).asarray(radii, device=compat.device(Q))

@@ -16,9 +16,8 @@ from vicinal._base import (
     atomic_fit,
     check_saved,
     column_mask,
+    computing_device,
     documented,
-    gpu,
-    is_torch,
     predicted_labels,
     query_rows,
     random_seeds,
@@ -141,9 +140,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
 
     def _network(self):
         """Return the network, on the device of torch tensors or the one given."""
-        if is_torch(self._reference):
-            return load_network(str(self._reference.device))
-        return load_network(gpu() if self.device == "auto" else self.device)
+        return load_network(computing_device(self._reference, self.device))
 
     def _context_rows(self, y, rng) -> np.ndarray:
         """Return the rows of a pass: all of them, or a stratified sample."""
@@ -197,7 +194,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         network = self._network()
         values = network.xp.asarray(values, device=network.device)
         found = network.xp.concat([weights @ values for _, weights, _ in self._weights(X)])
-        return as_given(found if is_torch(X) else as_numpy(found), X)
+        return as_given(found, X)
 
     def neighbors(self, X, n_neighbors=None):
         """Return the training rows that make each prediction, with their weights.

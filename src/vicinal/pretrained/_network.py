@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import as_numpy, exponentials, namespace, on_torch
+from vicinal._base import as_numpy, exponentials, namespace, on_torch, packed, positive_part
 
 # Of ``weights.npz``, which ``training/`` made.
 SHA256 = "0d608ef96c1dcaa5f4e109a7faececce92b4f54b68a08c8f99cca3ad4762d861"
@@ -92,7 +92,7 @@ class Network:
         def after(gain: str, name: str) -> Any:
             """Return a matrix that is applied to normalised rows; the gain goes into it."""
             matrix = a[name].reshape(-1, a[name].shape[-1])
-            return _packed((matrix * a[gain]).T)
+            return packed((matrix * a[gain]).T)
 
         self.a = a
         self.cells = [
@@ -143,7 +143,7 @@ class Network:
         target = self._array(target)
         if target.ndim == 1:
             return self.a["label_cell.weight"][target], self.a["label_row.weight"][target]
-        value = _relu(target @ self.a["value_in.weight"].T + self.a["value_in.bias"])
+        value = positive_part(target @ self.a["value_in.weight"].T + self.a["value_in.bias"])
         return value @ self.a["value_cell.weight"].T, value @ self.a["value_row.weight"].T
 
     def read(self, cells, columns, target, weights) -> Context:
@@ -178,12 +178,12 @@ class Network:
         for block in self.rows:
             kv = _normalised(rows_x) @ block["qkv"][:, self.row_width :]
             k, v = self._by_head(kv[:, : self.row_width]), self._by_head(kv[:, self.row_width :])
-            keys.append(_packed(xp.permute_dims(k, (0, 2, 1))))
-            values.append(_packed(v))
+            keys.append(packed(xp.permute_dims(k, (0, 2, 1))))
+            values.append(packed(v))
             context = keys[-1], values[-1], log_weights, sharpness
             parts = [self._row_block(block, rows_x[rows], *context) for rows in blocks]
             rows_x = xp.concat(parts, axis=0)
-        head = _packed((_normalised(rows_x) @ self.query_key[:, self.row_width :]).T)
+        head = packed((_normalised(rows_x) @ self.query_key[:, self.row_width :]).T)
         found = Context(columns, summaries, keys, values, head, log_weights, sharpness)
         return found.moved(as_numpy)
 
@@ -212,7 +212,7 @@ class Network:
 
     def _embed(self, cells, columns) -> Any:
         offset = columns @ self.a["column_in.weight"].T + self.a["cell_in.bias"]
-        x = _relu(cells @ self.a["cell_in.weight"].T + offset[:, None])
+        x = positive_part(cells @ self.a["cell_in.weight"].T + offset[:, None])
         return x @ self.a["cell_mix.weight"].T
 
     def _cell_block(self, block, x, summary) -> Any:
@@ -225,7 +225,7 @@ class Network:
             n_columns, n_rows, 3, heads, c // heads
         )
         q, k, v = xp.permute_dims(qkv, (2, 1, 3, 0, 4))
-        scores = _packed(q) @ xp.permute_dims(k, (0, 1, 3, 2))
+        scores = packed(q) @ xp.permute_dims(k, (0, 1, 3, 2))
         scores *= (c // heads) ** -0.5
         h = xp.permute_dims(_softmax(scores) @ v, (2, 0, 1, 3)).reshape(-1, c)
         return _add_mlp(block, x.reshape(-1, c) + h @ block["out"]).reshape(x.shape)
@@ -282,15 +282,6 @@ class Network:
         return xp.concat(weights)[:n_queries], log_bandwidth
 
 
-def _packed(x: Any) -> Any:
-    """Return an array whose entries follow each other in memory, as BLAS wants them."""
-    return np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x
-
-
-def _relu(x: Any) -> Any:
-    return np.maximum(x, np.float32(0), out=x) if isinstance(x, np.ndarray) else x.clamp_(min=0)
-
-
 def _normalised(x: Any) -> Any:
     """Return rows of mean zero and variance one."""
     xp, size = namespace(x), x.shape[-1]
@@ -322,7 +313,7 @@ def _unscaled_softmax(scores: Any, log_weights: Any = None) -> Any:
 def _add_mlp(block, x: Any) -> Any:
     h = _normalised(x) @ block["up"]
     h += block["offset"]
-    h = _relu(h) @ block["down"]
+    h = positive_part(h) @ block["down"]
     h += x
     return h
 

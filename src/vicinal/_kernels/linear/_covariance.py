@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from vicinal._base import (
     as_numpy,
     block_limits,
-    is_array_api,
+    column_moments,
     namespace,
     row_blocks,
     saved,
@@ -58,7 +58,7 @@ def lda_statistics(
     ``shifts=None`` means zero. Arrays of any library are summed where they are.
     """
     d, xp = X.shape[1], namespace(X)
-    options = {"dtype": X.dtype, "device": compat.device(X)} if is_array_api(X) else {}
+    options = {"dtype": xp.float64, "device": compat.device(X)}
     counts, sums, gram = (xp.zeros(s, **options) for s in (n_classes, (n_classes, d), (d, d)))
     for block, block_codes, w in _blocks(X, codes, sample_weight, rows):
         if shifts is not None:
@@ -315,17 +315,17 @@ def _principal_axes(
     return values[kept], fix_signs(axes[:, kept].T).T, kept
 
 
-def standard_scale(X: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def standard_scale(X: Any, weights: Any) -> tuple[Any, Any]:
     """Return weighted means and standard deviations; a constant column keeps scale one."""
-    mean = np.average(X, axis=0, weights=weights)
-    variance = np.average((X - mean) ** 2, axis=0, weights=weights)
+    mean, variance = column_moments(X, weights)
     return mean, usable_scale(mean, variance)
 
 
-def usable_scale(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def usable_scale(mean: Any, variance: Any) -> Any:
     """Return standard deviations; one where a column varies by no more than rounding."""
-    floor = (10.0 * np.finfo(np.float64).eps * np.maximum(1.0, np.abs(mean))) ** 2
-    return np.sqrt(np.where(variance > floor, variance, 1.0))
+    xp, one = namespace(mean), namespace(mean).ones_like(mean)
+    floor = (10.0 * float(xp.finfo(mean.dtype).eps) * xp.maximum(xp.abs(mean), one)) ** 2
+    return xp.sqrt(xp.where(variance > floor, variance, one))
 
 
 def within_class_whitening(

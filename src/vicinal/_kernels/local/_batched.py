@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import free_memory, is_torch, namespace, row_blocks, take_rows
+from vicinal._base import (
+    free_memory,
+    lower_factor,
+    namespace,
+    row_blocks,
+    solve_regular,
+    take_rows,
+)
 from vicinal._kernels.local._workspace import Queries, n_design_columns
 
 _FLAT = 1e-14
@@ -144,12 +151,6 @@ def _ridge_path(gram, right, trace, alphas, relative, d):
         lam = _penalty(trace, alpha, relative, d)[:, None, None]
         solution = solve_regular(gram + lam * identity, right)
         yield xp.where(flat, xp.zeros_like(solution), solution) if any_flat else solution
-
-
-def solve_regular(A: Any, B: Any) -> Any:
-    """Solve batches of regular systems, without a check for singular ones."""
-    xp = namespace(A)
-    return xp.linalg.solve_ex(A, B)[0] if is_torch(A) else xp.linalg.solve(A, B)
 
 
 def batched_slopes(
@@ -425,7 +426,7 @@ def _row_span(offsets):
     # Equal rows leave the matrix singular; this changes margins by their rounding only.
     jitter = 1e-13 * k * size + xp.astype(size <= 0.0, xp.float64)
     gram = gram + jitter[:, None, None] * _eye(k, gram)
-    lower = xp.linalg.cholesky_ex(gram)[0] if is_torch(gram) else xp.linalg.cholesky(gram)
+    lower = lower_factor(gram)
     basis = solve_regular(lower, wide)
     return xp.astype(basis, offsets.dtype), xp.astype(lower, offsets.dtype)
 

@@ -21,10 +21,11 @@ in the space V of the d - m smallest eigenvalues, and x <- x + V V's(x) leads th
 from collections.abc import Callable
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from scipy import sparse
 
-from vicinal._base import namespace, row_blocks
+from vicinal._base import namespace, positive_part, row_blocks
 from vicinal._kernels._jit import fast_jit, jit
 from vicinal._kernels.linear._covariance import standard_scale, usable_scale
 from vicinal._kernels.neighbors._nearest import select_first
@@ -35,14 +36,8 @@ GAUSSIAN_CUTOFF = 1e-8
 _COUNT_TOLERANCE = 1e-9
 
 
-def _positive(t: Any) -> Any:
-    if isinstance(t, np.ndarray):
-        return np.maximum(t, 0.0, out=t)
-    return namespace(t).maximum(t, namespace(t).zeros_like(t))
-
-
 def _tricube(u: Any) -> Any:
-    t = _positive(1.0 - u * u * u)
+    t = positive_part(1.0 - u * u * u)
     return t * t * t
 
 
@@ -53,27 +48,26 @@ def _cosine(u: Any) -> Any:
 
 KERNELS: dict[str, Callable[[Any], Any]] = {
     "uniform": lambda u: namespace(u).astype(u <= 1.0, u.dtype),
-    "epanechnikov": lambda u: 0.75 * _positive(1.0 - u * u),
+    "epanechnikov": lambda u: 0.75 * positive_part(1.0 - u * u),
     "tricube": _tricube,
     "gaussian": lambda u: namespace(u).exp(-0.5 * u * u),
-    "bisquare": lambda u: _positive(1.0 - u * u) ** 2,
-    "triangular": lambda u: _positive(1.0 - u),
+    "bisquare": lambda u: positive_part(1.0 - u * u) ** 2,
+    "triangular": lambda u: positive_part(1.0 - u),
     "cosine": _cosine,
 }
 
 
 def _call_user_kernel(kernel: Callable, u: Any) -> Any:
     """Evaluate a callable kernel and check shape, sign and finiteness of what it returns."""
-    weights = kernel(u)
-    if not isinstance(u, np.ndarray):
-        return weights
-    weights = np.asarray(weights, dtype=np.float64)
+    xp = namespace(u)
+    weights = xp.asarray(kernel(u), dtype=u.dtype, device=compat.device(u))
     if weights.shape != u.shape:
         raise ValueError(
-            f"kernel returned shape {weights.shape} for distances of shape {u.shape}; it must "
+            f"kernel returned shape {tuple(weights.shape)} for distances of shape "
+            f"{tuple(u.shape)}; it must "
             "return one weight per distance."
         )
-    if not np.all(np.isfinite(weights)) or (weights.size and weights.min() < 0):
+    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0.0))):
         raise ValueError(
             "kernel returned negative or non-finite weights; it must return finite weights >= 0."
         )
@@ -194,23 +188,7 @@ def column_scale(X: Any, sample_weight: Any) -> tuple[Any, Any]:
     """
     if sparse.issparse(X):
         return None, _sparse_scale(X, sample_weight)
-    if not isinstance(X, np.ndarray):
-        xp = namespace(X)
-        mean = weighted_mean(X, sample_weight)
-        variance = weighted_mean((X - mean) ** 2, sample_weight)
-        one = xp.ones_like(mean)
-        floor = (10.0 * float(xp.finfo(X.dtype).eps)) ** 2 * xp.maximum(mean * mean, one)
-        return mean, xp.sqrt(xp.where(variance > floor, variance, one))
-    return standard_scale(np.asarray(X, dtype=np.float64), sample_weight)
-
-
-def weighted_mean(columns: Any, sample_weight: Any) -> Any:
-    """Return the weighted mean of columns in any array library."""
-    xp = namespace(columns)
-    if sample_weight is None:
-        return xp.mean(columns, axis=0)
-    share = xp.astype(sample_weight, columns.dtype)
-    return (share / xp.sum(share)) @ columns
+    return standard_scale(X, sample_weight)
 
 
 def _sparse_scale(X, sample_weight) -> np.ndarray:

@@ -32,7 +32,14 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import free_memory, is_torch, namespace, row_blocks, take_rows
+from vicinal._base import (
+    free_memory,
+    namespace,
+    product_eps,
+    row_blocks,
+    smallest_entries,
+    take_rows,
+)
 from vicinal._kernels._jit import fast_jit, jit
 
 # Queries and rows of one matrix product; it fills 1 MB in float32, a second-level cache.
@@ -420,7 +427,7 @@ class DeviceRows:
         """
         xp = namespace(Q)
         # One more rounding than on the CPU: the norms are summed in the precision of the data.
-        shrink = 1 - 4 * rounding_bound(Q.shape[1], _product_eps(Q))
+        shrink = 1 - 4 * rounding_bound(Q.shape[1], product_eps(Q))
         shifted = (Q - self.center) * self.scale
         left = xp.concat([-2 * shifted, xp.ones_like(shifted[:, :1])], axis=1)
         right = xp.concat([self.rows, (self.norms * shrink)[:, None]], axis=1)
@@ -442,7 +449,7 @@ class DeviceRows:
             bounds, norms, unit = self.lower_bounds(Q[block, :])
             pending, wide = xp.arange(block.start, block.stop, device=compat.device(Q)), width
             while pending.shape[0]:
-                candidates, farthest = _smallest(bounds, wide)
+                candidates, farthest = smallest_entries(bounds, wide)
                 queries = xp.take(Q, pending, axis=0)
                 codes = xp.take(left_out.query_codes, pending)
                 squares, rows = _ordered(self.X, queries, candidates, left_out.row_codes, codes, k)
@@ -489,16 +496,6 @@ class DeviceRows:
         return queries, rows, xp.astype(roots, Q.dtype)
 
 
-def _smallest(bounds, width):
-    """Return the columns of the ``width`` smallest entries of each row, and the last of those."""
-    xp = namespace(bounds)
-    if is_torch(bounds):
-        values, columns = bounds.topk(width, dim=1, largest=False, sorted=False)
-        return columns, xp.max(values, axis=1)
-    columns = xp.argsort(bounds, axis=1)[:, :width]
-    return columns, xp.take_along_axis(bounds, columns[:, -1:], axis=1)[:, 0]
-
-
 def _ordered(X, Q, candidates, row_codes, query_codes, k):
     """Measure the candidates by differences and return the ``k`` first by distance, then row."""
     xp = namespace(Q)
@@ -522,13 +519,3 @@ def _pair_squares(X, Q, queries, rows):
     difference -= xp.astype(xp.take(X, rows, axis=0), xp.float64)
     difference *= difference
     return xp.sum(difference, axis=1)
-
-
-def _product_eps(X) -> float:
-    """Return the machine epsilon of a product; torch may multiply float32 with fewer bits."""
-    xp = namespace(X)
-    if is_torch(X) and X.dtype == xp.float32:
-        return {"highest": 2.0**-23, "high": 2.0**-10, "medium": 2.0**-7}[
-            xp.get_float32_matmul_precision()
-        ]
-    return float(xp.finfo(X.dtype).eps)
