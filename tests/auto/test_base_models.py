@@ -14,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.auto.tables import blobs, fitted, tried
 
-from vicinal._base import training_data
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._base_models import (
     FAMILIES,
@@ -24,8 +23,9 @@ from vicinal.auto._base_models import (
     boosting,
     default_families,
 )
-from vicinal.auto._fit import resolve
 from vicinal.auto._linear import LinearClassifier
+from vicinal.auto._settings import resolve
+from vicinal.auto._tables import read_table
 
 
 @pytest.mark.parametrize(
@@ -267,10 +267,10 @@ def test_pretrained_neighbours_need_a_preset_or_few_rows():
     ("auto", None, False), ("auto", "cpu", True), ("cpu", "cpu", False),
 ])  # fmt: skip
 def test_networks_are_tried_where_a_gpu_trains_them(monkeypatch, device, found, is_tried):
-    monkeypatch.setattr("vicinal.auto._fit.gpu", lambda: found)  # torch on the host stands for one
+    monkeypatch.setattr("vicinal.auto._tables.gpu", lambda: found)  # the CPU stands for one
     X, y = blobs(40)
-    data = training_data(AutoClassifier(), X, y, task="classification")
-    settings = resolve(AutoClassifier(device=device), X, y, None, data, on_device=False)
+    model = AutoClassifier(device=device)
+    settings = resolve(model, X, y, None, read_table(model, X, y, None, None, "classification"))
     shape = TableShape(1000, 4, 3, True, False, None, None, device=settings.device)
     assert (default_families(shape)["neural"] == "") == is_tried
     assert (default_families(shape)["pretrained"] == "") == is_tried

@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris
 from tests.auto.tables import QUICK, blobs, tried
 
 from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.auto import _encodings as auto_encodings
+from vicinal.auto import _tables as auto_tables
 from vicinal.local import LocalClassifier
 
 
@@ -97,7 +97,7 @@ def test_torch_tensors_give_the_same_predictions_as_arrays():
 def tensors_count_as_device(monkeypatch):
     """Send tensors of the CPU the way that tensors of a GPU take."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(auto_encodings, "is_on_device", torch.is_tensor)
+    monkeypatch.setattr(auto_tables, "is_on_device", torch.is_tensor)
     return torch.asarray
 
 

@@ -18,8 +18,9 @@ from vicinal._base import HeldOut, _clock
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _encodings as auto_encodings
 from vicinal.auto import _fit as auto_fit
-from vicinal.auto import _search as auto_search
-from vicinal.auto._base_models import FAMILIES, Spec, TableShape, default_families
+from vicinal.auto import _settings as auto_settings
+from vicinal.auto import _tables as auto_tables
+from vicinal.auto._base_models import FAMILIES, Rules, Spec, TableShape, default_families
 from vicinal.auto._scorers import ClassScorer, RegressionScorer
 from vicinal.auto._search import (
     Search,
@@ -34,7 +35,7 @@ from vicinal.auto._search import (
 
 @pytest.fixture
 def tried_on_few(monkeypatch):
-    monkeypatch.setattr(auto_search, "_MAX_TABLE", 150)
+    monkeypatch.setattr(auto_tables.Table, "rules", Rules(max_rows=150))
 
 
 @pytest.mark.filterwarnings("ignore:too few rows of a class")
@@ -289,7 +290,7 @@ def test_forty_simulated_fits_keep_their_time_limit(clock, monkeypatch):
         monkeypatch.setattr(Search, "_predict_folds", predict)
         monkeypatch.setattr(auto_fit, "_fit_to_all", fit)
         clock[0] = 0.0
-        search = Search(data, scorer, deadline=auto_search.search_deadline(limit))
+        search = Search(data, scorer, deadline=auto_settings.search_deadline(limit))
         for family, reason in default_families(shape).items():
             if not reason:
                 search.run(FAMILIES[family](shape, search.tried), cuts=True)

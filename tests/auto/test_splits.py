@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, TimeSeri
 from sklearn.neighbors import KNeighborsRegressor
 
 from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.auto._splits import depends_on_order
+from vicinal.auto._fit import depends_on_order
 from vicinal.inspection import compare
 
 N = 60

@@ -29,16 +29,16 @@ from vicinal._base._compat import (
     Interval,
     StrOptions,
     num_samples,
-    rows_of,
     threadpool_controller,
 )
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, base_model_section
-from vicinal._base._tables import column_names, spread_rows
+from vicinal._base._tables import column_names
 from vicinal._base._unseen import report_unseen
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble._weights import log_proba
-from vicinal.auto._encodings import StoredRows, read_queries, read_table
-from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_blocks
+from vicinal.auto._fit import fit_ensemble, fit_to_blocks, sample_blocks
+from vicinal.auto._settings import resolve
+from vicinal.auto._tables import read_queries, read_table
 
 # Training rows that a row is compared with.
 _MOST_COMPARED = 200
@@ -184,13 +184,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         self.held_out_ = fit.held_out
         self._held_out = fit.held_out_rows
         self._positions, self._targets = data.positions, data.labels
-        self._stored_rows = None
-        if self._reference is None:
-            # Neighbours are shown with their values; without any, some rows to compare with do.
-            has_neighbors = any(_is_local(model.estimator) for model in self.estimators_)
-            rows = spread_rows(num_samples(data.X), _MOST_COMPARED)
-            stored = data.X if has_neighbors else rows_of(data.X, rows)
-            self._stored_rows = StoredRows(stored, column_names(data.X, self))
+        # Neighbours are shown with their values; without any, some rows to compare with do.
+        has_neighbors = any(_is_local(model.estimator) for model in self.estimators_)
+        at_most = None if has_neighbors else _MOST_COMPARED
+        self._stored_rows = data.stored_rows(at_most, column_names(data.X, self))
 
     # --- predictions ---
 
@@ -492,9 +489,9 @@ class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
             :class:`~vicinal.table.TableEncoder`. Rows on a GPU (torch, CuPy) stay there, and the
             models that run there are tried.
         """
-        data, on_device = read_table(self, X, y, sample_weight, groups, "classification")
+        data = read_table(self, X, y, sample_weight, groups, "classification")
         self.classes_, self.n_samples_fit_ = data.classes, len(data)
-        settings = resolve(self, X, y, groups, data, on_device)
+        settings = resolve(self, X, y, groups, data)
         nearly_all_differ = 2 * len(self.classes_) > len(data)
         if not nearly_all_differ:
             _warn_of_rare_classes(data.classes, np.bincount(data.y), min(settings.cv, len(data)))
@@ -641,9 +638,9 @@ class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
-        data, on_device = read_table(self, X, y, sample_weight, groups, "regression")
+        data = read_table(self, X, y, sample_weight, groups, "regression")
         self._is_flat = data.y.ndim == 1
-        settings = resolve(self, X, y, groups, data, on_device)
+        settings = resolve(self, X, y, groups, data)
         self._store(fit_ensemble(data, None, num_samples(X), settings), data)
         self.held_out_ = self._flat(self.held_out_)
         return self

@@ -1,7 +1,7 @@
 """Families of base models that are tried: cheap ones first, each by its own rule."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC, SVR
 
@@ -82,7 +82,8 @@ _KERNEL = "kernel ridge (gradient metric)"
 _BOOSTING, _BOOSTED_STATISTICS = "gradient boosting", "gradient boosting (target statistics)"
 _SYMMETRIC = "boosted symmetric trees"
 _LABEL_FREE = tuple(_COORDINATES)
-_LABEL_FREE_ON_DEVICE = ("standardized", "euclidean")
+# Rows that base models are tried on: more rows would hardly change what is chosen.
+_MAX_TABLE = 30_000
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,32 @@ class Spec:
 
 
 @dataclass(frozen=True)
+class Rules:
+    """Which base models are tried, and how, where the rows of a table are."""
+
+    families: tuple[str, ...] | None = None  # that run there; None is all
+    metrics: tuple[str, ...] = _LABEL_FREE  # coordinates of local models
+    max_coordinates: float = _MAX_COORDINATES  # of local models
+    max_rows: float = _MAX_TABLE  # on which models are tried
+    transforms: bool = True  # by scikit-learn
+    at_once: bool = False  # all folds are predicted together
+    has_gpu: bool = False
+
+
+ON_HOST = Rules()
+# A GPU trains the networks of all folds at once, and needs no sample of the rows.
+ON_DEVICE = Rules(
+    families=("constant", "local", "gradient", "pretrained", "neural"),
+    metrics=("standardized", "euclidean"),
+    max_coordinates=np.inf,
+    max_rows=np.inf,
+    transforms=False,
+    at_once=True,
+    has_gpu=True,
+)
+
+
+@dataclass(frozen=True)
 class TableShape:
     """Properties of a table that the rules depend on."""
 
@@ -141,7 +168,7 @@ class TableShape:
     has_groups: bool
     categorical: np.ndarray | None
     n_jobs: int | None
-    on_device: bool = False
+    rules: Rules = ON_HOST
     is_timed: bool = False
     preset: str = "default"
     device: str | None = None
@@ -156,7 +183,12 @@ class TableShape:
     @property
     def n_coordinates(self) -> int:
         """Number of columns that local models have."""
-        return self.n_columns if self.on_device else min(self.n_columns, _MAX_COORDINATES)
+        return int(min(self.n_columns, self.rules.max_coordinates))
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether a GPU trains networks."""
+        return self.device is not None or self.rules.has_gpu
 
     @property
     def n_scores(self) -> int:
@@ -220,6 +252,8 @@ def _local(shape: TableShape, **settings):
 
 def _coordinates(name: str, shape: TableShape, most: int) -> list:
     """Return the transformers of named coordinates, reduced to ``most`` of them."""
+    if not shape.rules.transforms:
+        return []
     steps: list = {"standardized": [StandardScaler()], "ranked": [NormalScores()]}.get(name, [])
     if shape.n_columns > most:
         n_axes = min(most, shape.n_rows - 1)
@@ -229,7 +263,7 @@ def _coordinates(name: str, shape: TableShape, most: int) -> list:
 
 def _local_in(name: str, shape: TableShape):
     """Return a local model in named coordinates."""
-    if shape.on_device or shape.n_columns <= _MAX_COORDINATES:
+    if shape.n_columns <= shape.rules.max_coordinates:
         return _local(shape, metric=name)
     steps = _coordinates(name, shape, _MAX_COORDINATES)
     return make_pipeline(*steps, _local(shape, metric="euclidean"))
@@ -256,7 +290,7 @@ def constant(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local ridge models in coordinates that need no labels."""
     seconds = 0.3 * shape.thousands * (1.0 + shape.n_coordinates / 40.0)
-    for metric in _LABEL_FREE if not shape.on_device else _LABEL_FREE_ON_DEVICE:
+    for metric in shape.rules.metrics:
         yield Spec(_local_name(metric), _local_in(metric, shape), once=True, seconds=seconds)
         if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * tried.get(_local_name(metric), np.inf):
             return
@@ -390,7 +424,7 @@ def _statistics(shape: TableShape) -> ColumnTransformer:
 
 def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local models in the gradient metric, started from the best coordinates."""
-    is_wide = shape.n_columns > _MAX_COORDINATES and not shape.on_device
+    is_wide = shape.n_columns > shape.rules.max_coordinates
     # Principal axes have a unit in common; single columns as given may have any.
     starts = _LABEL_FREE if is_wide else _LABEL_FREE[:2]
     losses = {m: tried[_local_name(m)] for m in starts if _local_name(m) in tried}
@@ -403,7 +437,7 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
             return
         # The metric standardises by itself, so that arrays of a device stay there; principal axes
         # made equally long would be mostly noise.
-        steps = [] if shape.on_device else _coordinates(metric, shape, _MAX_COORDINATES)
+        steps = _coordinates(metric, shape, _MAX_COORDINATES)
         settings = {"metric_params": {"standardize": False}} if is_wide else {}
         degree = {} if shape.is_classification else {"degree": 1}
         model = _local(shape, metric="gradient", **settings, **degree)
@@ -449,9 +483,8 @@ def _max_kernel_rows(shape: TableShape) -> int:
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield neighbours in coordinates learned by small nets: minutes without a device."""
     kind = NeuralNeighborsClassifier if shape.is_classification else NeuralNeighborsRegressor
-    model = kind(device=None if shape.on_device else shape.device)
     # On a GPU the networks of all folds are trained at once.
-    yield Spec("neural neighbours", model, once=True, whole=shape.device is not None)
+    yield Spec("neural neighbours", kind(device=shape.device), once=True, whole=shape.has_gpu)
 
 
 # Training tables of the pretrained network had at most 1,800 rows. On few rows it is always tried:
@@ -466,9 +499,9 @@ def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     kind = (
         PretrainedNeighborsClassifier if shape.is_classification else PretrainedNeighborsRegressor
     )
-    device = None if shape.device is None or shape.on_device else "auto"
+    device = None if shape.device is None else "auto"
     seconds = 0.0
-    if shape.n_rows >= _FEW_PRETRAINED_ROWS and device is None and not shape.on_device:
+    if shape.n_rows >= _FEW_PRETRAINED_ROWS and not shape.has_gpu:
         # Every fold reads its rows again; on a GPU that takes a fraction of a second.
         seconds = 3.0 * _N_PASSES * shape.thousands * (0.5 + shape.n_columns / 20.0)
     model = kind(_N_PASSES, categorical_features=shape.categorical, device=device)
@@ -487,8 +520,7 @@ FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "pretrained": pretrained,
     "neural": neural,
 }
-# Families that compute on the device of the arrays. Nets take seconds there, up to so many rows.
-_DEVICE_FAMILIES = ("constant", "local", "gradient", "pretrained", "neural")
+# Networks take seconds on a GPU, up to so many rows.
 _MAX_NET_ROWS = 30_000
 
 
@@ -507,17 +539,14 @@ def default_families(shape: TableShape) -> dict[str, str]:
         for family in FAMILIES:
             if family not in _FAST_FAMILIES and not families[family]:
                 families[family] = "it is not part of preset='fast'"
-    if shape.on_device:
-        for family in FAMILIES:
-            if family not in _DEVICE_FAMILIES:
-                families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
-    elif shape.preset == "best":
+    for family in set(families).difference(shape.rules.families or families):
+        families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
+    if shape.preset == "best":
         return families
-    elif shape.device is None:
+    if not shape.has_gpu:
         families["neural"] = "it takes minutes without a GPU; name it in families to try it"
         families["pretrained"] = "it is part of preset='best'; name it in families to try it"
-        return families
-    if shape.n_rows > _MAX_NET_ROWS:
+    elif shape.n_rows > _MAX_NET_ROWS:
         slow = f"{shape.n_rows} rows take it minutes; name it in families to try it"
         families["neural"] = slow
     return families
@@ -525,3 +554,41 @@ def default_families(shape: TableShape) -> dict[str, str]:
 
 def _too_many(power: str, limit: int) -> str:
     return f"its time grows with the {power} of the rows; tried on at most {limit:,}"
+
+
+# --- monotone constraints ---
+
+
+_CANNOT = "it cannot obey monotonic_cst"
+
+
+def signs_for(spec: Spec, signs: np.ndarray, categorical: np.ndarray | None) -> dict | None:
+    """Return the parameters by which a base model obeys, ``None`` if it cannot.
+
+    Transformers must preserve the order of every column; statistics of categories go first.
+    """
+    steps = spec.estimator.steps if isinstance(spec.estimator, Pipeline) else [("", spec.estimator)]
+    *before, (name, last) = steps
+    if isinstance(last, DummyClassifier | DummyRegressor):
+        return {}
+    if "monotonic_cst" not in last.get_params() or getattr(last, "solver", "ridge") != "ridge":
+        return None
+    for _, step in before:
+        if isinstance(step, ColumnTransformer) and spec.encoding == "tree":
+            mask = np.asarray(categorical)
+            signs = np.concatenate([np.zeros(mask.sum(), dtype=np.int8), signs[~mask]])
+        elif not isinstance(step, StandardScaler | NormalScores):
+            return None
+    return {f"{name}__monotonic_cst" if before else "monotonic_cst": signs}
+
+
+def monotone_specs(specs: Iterator[Spec], shape: TableShape) -> Iterator[Spec]:
+    """Yield base models that obey the constraints; those that cannot have a reason."""
+    for spec in specs:
+        params = None
+        if not spec.reason:
+            params = signs_for(spec, shape.monotonic[spec.encoding], shape.categorical)
+        if params is None:
+            yield replace(spec, estimator=None, reason=spec.reason or _CANNOT)
+        else:
+            yield replace(spec, estimator=clone(spec.estimator).set_params(**params), probe=None)

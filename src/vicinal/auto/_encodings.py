@@ -1,81 +1,21 @@
-"""How a table is read and encoded for base models, and its training rows as they were given."""
+"""How the columns of a table are encoded for base models, of the whole table or of a split."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.impute import SimpleImputer
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import (
-    TrainingData,
-    as_numpy,
-    check_labels,
-    is_array_api,
-    is_on_device,
-    narrowed,
-    query_rows,
-    saved,
-    training_data,
-)
-from vicinal._base._tables import is_missing, spread_rows
+from vicinal._base import packed, saved
 from vicinal._base._unseen import UnseenValues
 from vicinal.table import TableEncoder
-from vicinal.table.keys import has_keys
 from vicinal.table.parsing import ReadFrame
 
 ENCODINGS = ("distance", "tree")
 # Sparse rows are made dense up to this many entries; beyond, their leading components are used.
 _MAX_DENSE, _N_COMPONENTS = 20_000_000, 100
-_NUMERIC: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "accept_large_sparse": False,
-    "ensure_all_finite": "allow-nan",
-}
-
-
-def read_table(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any, task: str):
-    """Check a table given to ``fit``: an array, a sparse matrix, a frame, or a device array."""
-    refuse_target_among(X, y)
-    labels_on_device = is_array_api(y)
-    y = as_numpy(y) if is_array_api(y) else plain_targets(y)
-    if isinstance(y, np.ndarray) and y.ndim == 1:
-        check_labels(y)
-    X = as_numpy(X) if is_array_api(X) and not is_on_device(X) else X
-    options: dict[str, Any] = {"task": task, "arrays": True}
-    is_frame = is_mixed_frame(X)
-    if is_frame or is_array_api(X):
-        check_consistent_length(X, y)
-        if task == "classification":
-            y = column_or_1d(y, warn=True)
-        else:
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-            options["task"] = "regression" if is_frame else None  # stays in double precision
-    elif task == "regression":
-        options["multi_output"] = True
-    if not is_array_api(X):  # NaN is allowed on the host only
-        options |= {"skip_check_array": True} if is_frame else _NUMERIC
-    data = training_data(model, X, y, sample_weight, groups, **options)
-    if task == "classification":
-        model._labels_on_device = labels_on_device
-    if data.xp is np:
-        return data, False
-    # Base models compute where the rows are; targets and weights are judged on the host.
-    weight = None if data.sample_weight is None else data.host(data.sample_weight)
-    y = data.host(data.y).astype(np.int64 if task == "classification" else np.float64)
-    return TrainingData(data.X, y, data.classes, weight, data.groups, data.index), True
-
-
-def read_queries(model: Any, X: Any, reads_frames: bool) -> Any:
-    """Check query rows for a fitted model."""
-    if reads_frames:
-        check_is_fitted(model)
-        return validate_data(model, by_name(X, model), reset=False, skip_check_array=True)
-    if model._reference is None and is_array_api(X):
-        X = as_numpy(X)
-    return query_rows(model, X, **(_NUMERIC if model._reference is None else {}))
 
 
 @saved(medians="p")
@@ -90,12 +30,9 @@ class Encodings:
         Of an array without missing values: they replace those of later rows in distances.
     n_rows : int
         Number of training rows.
-    on_device : bool
-        Whether rows are device arrays, which have no encoder.
     """
 
-    def __init__(self, on_device: bool = False) -> None:
-        self.on_device = on_device
+    def __init__(self) -> None:
         self.encoders: dict[str, Any] = {}
         self.medians: np.ndarray | None = None
         self.n_rows = 0
@@ -107,7 +44,7 @@ class Encodings:
         the row's own group.
         """
         self.encoders, self.n_rows = self._choose(X), len(y)
-        if isinstance(X, np.ndarray) and self.encoders["distance"] is None:
+        if not sparse.issparse(X) and self.encoders["distance"] is None:
             self.medians = np.array([np.median(column) for column in X.T])
         options = {"groups": groups} if self.reads_frames else {}
         found = {}
@@ -135,7 +72,7 @@ class Encodings:
         """Return values of query rows that no training row has; of arrays missing ones."""
         if self.reads_frames:
             return self.encoders["distance"].unseen_values(X)
-        if not isinstance(X, np.ndarray):
+        if sparse.issparse(X):
             return []
         problem, imputer = "missing values where training rows have none", self.encoders["distance"]
         missing = np.isnan(X)
@@ -145,12 +82,34 @@ class Encodings:
         typicality = 1 / (self.n_rows + 1)
         return [UnseenValues(names[j], problem, missing[:, j], "", typicality) for j in columns]
 
+    def encoded_signs(self, signs: np.ndarray, X: dict[str, Any]) -> dict[str, Any]:
+        """Return the monotone constraints of every encoded column."""
+        found = {}
+        for name, encoder in self.encoders.items():
+            own = np.zeros(X[name].shape[1], dtype=np.int8)
+            if isinstance(encoder, TruncatedSVD):
+                raise ValueError(
+                    "monotonic_cst needs fewer columns: these are reduced to components."
+                )
+            if self.reads_frames:
+                start, kinds = 0, encoder.kinds_
+                signed = dict(zip(kinds, signs, strict=True))
+                for column, sign in signed.items():
+                    if sign and kinds[column] not in ("number", "drop"):
+                        raise ValueError(
+                            f"monotonic_cst constrains {column!r}, which is read as "
+                            f"{kinds[column]!r}; only columns of numbers have a direction."
+                        )
+                for column, outputs in encoder.input_to_outputs_.items():
+                    own[start] = signed[column]  # the mark of missing values behind it is free
+                    start += len(outputs)
+            else:
+                own[: len(signs)] = signs
+            found[name] = own
+        return found
+
     def _dense(self, X) -> Any:
-        if self.on_device:
-            return X
-        X = X.toarray() if sparse.issparse(X) else X
-        # Writeable, because a read-only array is another type to compiled code.
-        return np.require(X, dtype=np.float64, requirements=["C", "W"])
+        return packed(X.toarray() if sparse.issparse(X) else X, np.float64)
 
     @property
     def reads_frames(self) -> bool:
@@ -163,8 +122,6 @@ class Encodings:
         return getattr(self.encoders["tree"], "categorical_features_", None)
 
     def _choose(self, X) -> dict[str, Any]:
-        if self.on_device:
-            return dict.fromkeys(ENCODINGS)
         if hasattr(X, "columns"):
             return {name: TableEncoder(name, unseen="ignore") for name in ENCODINGS}
         if sparse.issparse(X):
@@ -178,117 +135,49 @@ class Encodings:
         return dict.fromkeys(ENCODINGS)
 
 
-def is_mixed_frame(X) -> bool:
-    """Return whether X is a frame with columns that are not plain numbers, or numbers of a key."""
-    if not hasattr(X, "columns"):
-        return False
-    if hasattr(X, "column_names"):  # of Arrow, whose ``columns`` are not names
-        raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__name__}; frames of pandas and polars are "
-            "read, so hand X.to_pandas() or polars.from_arrow(X) in."
-        )
-    is_plain = all(np.asarray(X[name]).dtype.kind in "bfiu" for name in X.columns)
-    return not is_plain or has_keys(X)
-
-
-def by_name(X, model) -> Any:
-    """Return a frame with the columns that a model was fitted to, in their order, if it has them.
-
-    Others are left out, as scikit-learn's ``ColumnTransformer`` does.
-    """
-    names = list(getattr(model, "feature_names_in_", ()))
-    has_all = names and hasattr(X, "columns") and set(names) <= set(X.columns)
-    return X[names] if has_all and list(X.columns) != names else X
-
-
-def refuse_target_among(X, y) -> None:
-    """Raise where the target is a column of the table, under the same name."""
-    name = getattr(y, "name", None)
-    if name is None or not hasattr(X, "columns") or list(X.columns).count(name) != 1:
-        return
-    if np.array_equal(np.asarray(X[name], dtype=object), np.asarray(y, dtype=object)):
-        raise ValueError(f"X holds the target: its column {name!r} is y; leave it out of X.")
-
-
-def plain_targets(y) -> Any:
-    """Return targets of a nullable type of pandas, and objects of one kind, as NumPy has them."""
-    kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    if kind is not None and not y.isna().any():
-        return y.to_numpy(dtype=kind)
-    is_object = isinstance(y, list) or getattr(getattr(y, "dtype", None), "kind", "") == "O"
-    return narrowed(np.asarray(y)) if is_object else y
-
-
 @saved()
-class StoredRows:
-    """Training rows as they were given, for explanations.
+class PlainEncodings(Encodings):
+    """Encodings of rows that base models take as they are: finite numbers on a device."""
 
-    Parameters
+    def fit_transform(self, X, y, groups=None) -> dict[str, Any]:
+        self.encoders, self.n_rows = dict.fromkeys(ENCODINGS), len(y)
+        return dict.fromkeys(ENCODINGS, X)
+
+    def transform(self, X, encoding: str) -> Any:
+        return X
+
+    def unseen_values(self, X, names: list[str]) -> list[UnseenValues]:
+        return []
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows of a split, encoded by what the training rows show.
+
+    Attributes
     ----------
-    X : frame, array or sparse matrix of shape (n_samples, n_features)
-        The table; an array is stored as it is.
-    names : list of str
-        Names of its columns.
+    train, test : ndarray of int
+        Numbers of the rows.
+    X_train, X_test : dict of str to array
+        The rows in each encoding.
+    encodings : Encodings
+        Fitted to the training rows.
+    signs : dict of str to ndarray or None
+        Monotone constraints of the columns of each encoding.
     """
 
-    def __init__(self, X: Any, names: list[str]) -> None:
-        self.names = names
-        self.table = [_coded(X[name]) for name in X.columns] if hasattr(X, "columns") else X
+    train: np.ndarray
+    test: np.ndarray
+    X_train: dict[str, Any]
+    X_test: dict[str, Any]
+    encodings: Encodings
+    signs: dict[str, Any] | None
 
-    def cells(self, name: str, rows: np.ndarray) -> list[Any]:
-        """Return the values of rows in a column; ``None`` is a missing value."""
-        j = self.names.index(name)
-        if not isinstance(self.table, list):
-            column = self.table[rows][:, j]
-            return (column.toarray().ravel() if sparse.issparse(column) else column).tolist()
-        categories, values = self.table[j]
-        cells = values[rows].tolist()
-        return cells if categories is None else [categories[code] for code in cells]
-
-    def like(self, X: Any, at_most: int) -> Any:
-        """Return rows spread over the table, as a table of the type of X.
-
-        ``None`` where cells cannot be read back: lists, and durations of polars.
-        """
-        n_rows = self.table.shape[0] if not isinstance(self.table, list) else len(self.table[0][1])
-        rows = spread_rows(n_rows, at_most)
-        if not hasattr(X, "columns"):
-            return self.table[rows]
-        try:
-            columns = {name: self._column(X[name], str(name), rows) for name in X.columns}
-        except ValueError:
-            return None
-        return type(X)(columns)
-
-    def _column(self, given: Any, name: str, rows: np.ndarray) -> Any:
-        """Return a column as a series like the one given, of its type where that is no number."""
-        if any(isinstance(cell, dict) or np.ndim(cell) > 0 for cell in given):
-            raise ValueError(f"{name!r} holds nested values.")
-        cells: Any = self.cells(name, rows)
-        if not isinstance(self.table, list) or self.table[self.names.index(name)][0] is None:
-            return type(given)(cells)
-        if hasattr(given, "astype"):
-            column = type(given)(cells)
-            is_plain = getattr(given.dtype, "kind", "O") in "biufmM"
-            return column.astype(given.dtype) if is_plain else column
-        if given.dtype.is_temporal():
-            cells = np.array(cells, dtype="datetime64[us]")
-        return type(given)(cells).cast(given.dtype)
-
-
-def _coded(column: Any) -> tuple[list[Any] | None, np.ndarray]:
-    """Return numbers as they are, all else as categories and the code of each row."""
-    values = np.asarray(column)
-    if values.dtype.kind in "biuf":
-        return None, values
-    cells = [None if is_missing(value) else _plain(value) for value in column]
-    # One and True are equal, but not the same category.
-    keys = [(type(cell), cell) for cell in cells]
-    codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
-    return [cell for _, cell in codes], np.array([codes[key] for key in keys])
-
-
-def _plain(value: Any) -> Any:
-    """Return a truth value or a number of a mixed column as it is, and all else as text."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, bool | int | float) else str(value)
+    @classmethod
+    def of(cls, table: Any, train, test, signs) -> "Split":
+        """Return a split of a table; its encodings know the training rows alone."""
+        known, encodings = table.take(train), table.encodings()
+        X = encodings.fit_transform(known.X, known.labels, known.groups)
+        new = {name: encodings.transform(table.rows(test), name) for name in X}
+        signs = None if signs is None else encodings.encoded_signs(signs, X)
+        return cls(train, test, X, new, encodings, signs)

@@ -1,20 +1,18 @@
 """How an ensemble is fitted: base models are tried on held-out rows, weighted, and refitted."""
 
 import warnings
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm, rankdata
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
     Blocks,
-    Progress,
     Survey,
     TrainingData,
     _clock,
@@ -23,65 +21,32 @@ from vicinal._base import (
     check_magnitude,
     class_factors,
     fit_weighted,
-    gpu,
     join_blocks,
     random_seeds,
     row_uniforms,
     saved,
     thread_map,
 )
-from vicinal._base._compat import HasMethods, threadpool_controller
+from vicinal._base._compat import threadpool_controller
 from vicinal._conformal import HeldOutRows
-from vicinal.auto._base_models import FAMILIES, PRICES, Spec, TableShape, default_families
-from vicinal.auto._encodings import Encodings, plain_targets
-from vicinal.auto._monotonic import check_signs, encoded_signs, monotone_specs
-from vicinal.auto._scorers import (
-    ClassScorer,
-    Metric,
-    QuantileScorer,
-    RegressionScorer,
-    Scorer,
-    held_out_score,
-)
-from vicinal.auto._search import (
-    Pool,
-    Search,
-    Trial,
-    TrialData,
-    sample_judged,
-    sample_table,
-    search_deadline,
-    split_folds,
-)
-from vicinal.auto._splits import Split, check_nested, depends_on_order, is_sorted, table_splits
+from vicinal.auto._base_models import TableShape
+from vicinal.auto._encodings import Encodings
+from vicinal.auto._scorers import held_out_score
+from vicinal.auto._search import Pool, Search, Trial, TrialData, search_models
+from vicinal.auto._settings import Settings
+from vicinal.auto._tables import Table
 
 # Rows predicted to measure the time of a prediction.
 _TIMED_ROWS = 100
 # Rank correlations with the row number, or the row before, from which the order of rows matters.
 _LEAST_ORDER = {"target": 0.3, "errors": 0.1}
 _ORDERED_ROWS, _ORDERED_CLASSES = 20_000, 20
+# Level of the test whether the order of rows matters, and the fewest rows that are tested.
+_LEVEL, _MIN_ORDERED = 1e-4, 20
 # Rows of the sample of a table in blocks; a table of no more is fitted as in memory.
 SAMPLE_ROWS = 100_000
 # Of a class so rare that the sample would lose it, about so many are sampled.
 _OF_A_CLASS = 20
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Resolved parameters of a fit; all others are those of the model."""
-
-    model: Any
-    deadline: float
-    cv: int
-    splits: list | None  # training and test rows of the table given, where cv is no number
-    metric: Metric | None
-    signs: np.ndarray | None  # monotone constraints of the columns given
-    n_jobs: int | None
-    on_device: bool
-    device: str | None  # of torch, that trains networks of host arrays
-    fold_seed: int
-    row_seed: int
-    model_seed: int
 
 
 class EnsembleFit(NamedTuple):
@@ -151,63 +116,12 @@ class BaseModel:
         return aligned_predictions(self.estimator, X, method, classes)
 
 
-def resolve(model: Any, X: Any, y: Any, groups: Any, data: TrainingData, on_device) -> Settings:
-    """Return the settings of a fit that begins now; X, y and groups are those given."""
-    _check_families(model.families)
-    if model.time_column is not None and not isinstance(model.cv, str):
-        raise ValueError(f"time_column={model.time_column!r} needs cv='time', got cv={model.cv!r}.")
-    splits = None
-    if not isinstance(model.cv, Integral):
-        options = {"classifier": data.classes is not None}
-        labels = None if y is None else plain_targets(y)
-        splits = table_splits(model.cv, X, labels, groups, model.time_column, **options)
-        check_nested(splits, model.cv)
-    metric = None
-    if model.scoring is not None:
-        metric = Metric(model.scoring, data.classes)
-        metric.check(data.y)
-    n_outputs = 1 if data.classes is None else len(data.classes)
-    signs = check_signs(model, on_device, n_outputs)
-    return Settings(
-        model,
-        search_deadline(model.max_fit_time),
-        model.cv if splits is None else len(splits),
-        splits,
-        metric,
-        signs,
-        # A device is filled by one model at a time, and cannot record the steps of two.
-        1 if on_device else model.n_jobs,
-        on_device,
-        gpu() if model.device == "auto" else {"cpu": None}.get(model.device, model.device),
-        *random_seeds(check_random_state(model.random_state), 3),
-    )
-
-
-def _check_families(families: Any) -> None:
-    """Refuse entries that name no family and are no pairs with an estimator."""
-    if isinstance(families, str):
-        return
-    if not families:
-        raise ValueError("families is empty; name at least one, or use families='default'.")
-    for entry in families:
-        is_family = isinstance(entry, str) and entry in FAMILIES
-        is_pair = isinstance(entry, tuple) and len(entry) == 2
-        if not is_family and not (is_pair and HasMethods("fit").is_satisfied_by(entry[1])):
-            raise ValueError(
-                f"families holds {entry!r}; give pairs (name, estimator), the estimator an "
-                f"instance, or names of model families among {', '.join(FAMILIES)}."
-            )
-
-
-def fit_ensemble(
-    data: TrainingData, class_weight: Any, n_given: int, settings: Settings
-) -> EnsembleFit:
+def fit_ensemble(data: Table, class_weight: Any, n_given: int, settings: Settings) -> EnsembleFit:
     """Try base models on held-out rows, weight them and fit those that carry weight.
 
     ``n_given`` is the number of rows of the table given, of which some may have no weight.
     """
-    encodings = Encodings(settings.on_device)
-    weight = data.weights
+    encodings, weight = data.encodings(), data.weights
     if data.classes is not None:
         weight = weight * class_factors(class_weight, data.classes, data.y, weight)[data.y]
     # Equal weights are none; the ensemble does not depend on their unit.
@@ -216,25 +130,15 @@ def fit_ensemble(
     whole = TrialData(X, data.y, data.classes, own, data.groups, data.index)
     check_magnitude("X", X["distance"])  # a column of a frame among categorical ones, too
     shape = _shape(whole, encodings, settings)
-    trial = _trial_data(data, whole, shape, settings, n_given)
-    scorer = _scorer(whole, trial, weight, settings.metric)
-    search = Search(
-        trial,
-        scorer,
-        deadline=settings.deadline,
-        price=PRICES[settings.model.preset],
-        n_jobs=settings.n_jobs,
-        on_device=settings.on_device,
-        seed=random_seeds(settings.model_seed, 1)[0],
-    )
-    _try_all(search, shape, settings)
+    search = search_models(data, whole, shape, settings, weight, n_given)
+    trial = search.data
     cv_results = _cv_results(search)
     base_models, skipped = _fit_pool(search, whole, settings.model.max_predict_time)
     predictions = search.nested_predictions()
     known = np.flatnonzero(np.isfinite(predictions[:, 0]))
     predictions, rows = predictions[known], trial.entries[known]
     score = held_out_score(
-        scorer.part(known), predictions, trial.units[rows], trial.n_units_learned
+        search.scorer.part(known), predictions, trial.units[rows], trial.n_units_learned
     )
     held_out = _mean_predictions(predictions, trial.positions[rows], n_given)
     judged = trial.take(np.unique(rows))
@@ -273,6 +177,33 @@ def _order(data: TrainingData, rows: HeldOutRows) -> str:
     return ""
 
 
+def depends_on_order(columns: np.ndarray, least: float) -> bool:
+    """Return whether columns of values drift with the row number, or resemble the row before.
+
+    Rank correlations with the row number, and with the row before, have a standard error of one
+    over the root of the number of rows if the order is random; those below ``least`` do not count.
+    """
+    n = len(columns)
+    ranks = rankdata(columns, axis=0)
+    ranks -= ranks.mean(axis=0)
+    spread = ranks.std(axis=0)
+    if n < _MIN_ORDERED or not spread.any():
+        return False
+    number = np.arange(n) - 0.5 * (n - 1)
+    drift = np.abs(number @ ranks) / (n * number.std() * np.where(spread > 0.0, spread, 1.0))
+    likeness = (ranks[1:] * ranks[:-1]).sum() / (ranks**2).sum()
+    by_chance = norm.isf(_LEVEL / (4.0 * columns.shape[1])) / np.sqrt(n)
+    return bool(max(drift.max(), likeness) > max(by_chance, least))
+
+
+def is_sorted(y: np.ndarray, has_classes: bool) -> bool:
+    """Return whether rows are sorted by the target, so that their order means nothing else."""
+    steps = np.diff(y, axis=0)
+    if has_classes:
+        return np.count_nonzero(steps) == len(np.unique(y)) - 1
+    return bool((steps >= 0.0).all() or (steps <= 0.0).all())
+
+
 def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableShape:
     n_outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
     return TableShape(
@@ -283,93 +214,13 @@ def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableSh
         data.groups is not None,
         encodings.categorical,
         settings.n_jobs,
-        settings.on_device,
+        settings.rules,
         settings.model.max_fit_time is not None,
         settings.model.preset,
         settings.device,
         None if settings.metric is None else settings.metric.quantile,
-        None if settings.signs is None else encoded_signs(settings.signs, encodings, data.X),
+        None if settings.signs is None else encodings.encoded_signs(settings.signs, data.X),
     )
-
-
-def _trial_data(
-    table: TrainingData, data: TrialData, shape: TableShape, settings: Settings, n_given: int
-) -> TrialData:
-    """Return the rows that models are tried on, with folds and the rows that they predict."""
-    codes, seed = None if data.classes is None else data.y, settings.row_seed
-    tried = np.arange(len(data))
-    if not settings.on_device:
-        tried = sample_table(len(data), codes, seed)
-    part: Any = data if len(tried) == len(data) else data.take(tried)
-    codes = None if data.classes is None else part.y
-    growth = len(data) / len(part)
-    if settings.splits is not None:
-        number = np.full(n_given, -1)
-        number[part.positions] = np.arange(len(part))
-        pairs = [[some[some >= 0] for some in (number[a], number[b])] for a, b in settings.splits]
-        tested = np.unique(np.concatenate([test for _, test in pairs]))
-        judged = tested[sample_judged(len(tested), shape.n_columns, seed)]
-        options = settings.signs, settings.on_device
-        table = table.take(tried)
-        splits = [
-            Split.of(table, train, test[np.isin(test, judged)], *options) for train, test in pairs
-        ]
-        splits = [split for split in splits if len(split.train) and len(split.test)]
-        return replace(
-            part,
-            folds=[split.test for split in splits],
-            judged=judged,
-            growth=growth,
-            splits=splits,
-        )
-    folds, n_repeats = split_folds(len(part), codes, part.groups, settings.cv, settings.fold_seed)
-    judged = sample_judged(len(part), shape.n_columns, seed)
-    return replace(part, folds=folds, n_repeats=n_repeats, judged=judged, growth=growth)
-
-
-def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray, metric) -> Scorer:
-    rows = np.searchsorted(data.positions, trial.positions[trial.entries])
-    if data.classes is not None:
-        return ClassScorer(data.y[rows], weight[rows], len(data), metric)
-    Y = data.y.reshape(len(data), -1)
-    mean = np.average(Y, axis=0, weights=weight)
-    scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    kind: Any = RegressionScorer if metric is None or metric.quantile is None else QuantileScorer
-    return kind(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0), metric)
-
-
-def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
-    """Try every family, or every pair, in the order given; at least one must be judged."""
-    families, label = settings.model.families, type(settings.model).__name__
-    entries, skipped = families, []
-    if isinstance(families, str):
-        defaults = default_families(shape)
-        entries = [family for family, reason in defaults.items() if not reason]
-        skipped = [Spec(name, None, reason=reason) for name, reason in defaults.items() if reason]
-    with Progress(len(entries), label, verbose=settings.model.verbose) as progress:
-        for entry in entries:
-            search.run(_specs(entry, shape, search.tried), cuts=isinstance(entry, str))
-            last = search.trials[-1].spec.name if search.trials else str(entry)
-            progress.advance(note=last)
-    search.run(skipped, cuts=True)
-    if not search.judged():
-        why = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
-        why = why or f"no model of families={families!r} is tried on such a table"
-        raise ValueError(f"No base model of {label} could be fitted: {why}.")
-    named = {entry[0] for entry in entries if not isinstance(entry, str)}
-    for trial in search.trials:
-        if trial.reason and trial.spec.name in named:
-            warnings.warn(
-                f"the base model {trial.spec.name!r} is skipped: {trial.reason}",
-                UserWarning,
-                stacklevel=6,
-            )
-
-
-def _specs(entry: Any, shape: TableShape, tried: dict[str, float]) -> Iterator[Spec]:
-    """Return the base models that a family or a pair stands for."""
-    specs = FAMILIES[entry](shape, tried) if isinstance(entry, str) else iter([Spec(*entry)])
-    return specs if shape.monotonic is None else monotone_specs(specs, shape)
 
 
 def _mean_predictions(predictions: np.ndarray, rows: np.ndarray, n_given: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Try base models one after another on rows they have not seen, and average the best."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -13,6 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold
 
 from vicinal._base import (
     HeldOut,
+    Progress,
     TrainingData,
     _clock,
     aligned_predictions,
@@ -28,13 +29,21 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._kernels.ensemble._weights import few_weights, mean_and_error
-from vicinal.auto._base_models import Spec
+from vicinal.auto._base_models import (
+    FAMILIES,
+    PRICES,
+    Spec,
+    TableShape,
+    default_families,
+    monotone_specs,
+    signs_for,
+)
+from vicinal.auto._encodings import Split
 from vicinal.auto._linear import settings_of
-from vicinal.auto._scorers import Scorer
-from vicinal.auto._splits import Split
+from vicinal.auto._scorers import ClassScorer, QuantileScorer, RegressionScorer, Scorer
 
-# Rows that base models are tried on: more rows would hardly change what is chosen.
-_MAX_TABLE, _LEAST_OF_A_CLASS = 30_000, 10
+# Rows of every class that base models are tried on, at least.
+_LEAST_OF_A_CLASS = 10
 # Rows on which base models are compared, within the memory that their candidates take.
 _MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 1000, 8e9
 # Tables of fewer rows are split into folds twice, because one split is noisy.
@@ -45,8 +54,6 @@ _LEAST_WEIGHT, _MAX_MODELS = 0.02, 6
 _BEHIND, _SLACK = 1.5, 0.05
 # The best model must beat the constant by so many standard errors, or separate classes by more.
 _CERTAIN, _SEPARATED = 2.0, 3.0
-# Share of the time for trials and fits to all rows; the rest is for weights and the score.
-_SEARCH_SHARE = 0.95
 # Models of less than so many seconds are always tried.
 _CHEAP = 0.2
 # How many times as long as estimated a model may take while the pace of the machine is unknown.
@@ -57,11 +64,6 @@ _CLOSE = 1.05
 _LEARNED = 0.2
 # Weights at which the gain of adding a model to the ensemble is estimated.
 _ADDED_WEIGHTS = np.linspace(0.1, 1.0, 10)
-
-
-def search_deadline(max_fit_time: float | None) -> float:
-    """Return when trials and fits must end, by the monotonic clock, in a fit that begins now."""
-    return _clock.now() + (np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time)
 
 
 @dataclass(frozen=True)
@@ -186,8 +188,6 @@ class Search:
         Relative reduction of a log loss that one processor second per 1,000 rows must bring.
     n_jobs : int or None
         Threads.
-    on_device : bool
-        Whether rows are on a device, where all folds of a net are trained at once.
     seed : int
         Seed of the base models.
     trials : list of Trial
@@ -201,7 +201,6 @@ class Search:
     deadline: float = np.inf
     price: float = 0.0
     n_jobs: int | None = None
-    on_device: bool = False
     seed: int = 0
     trials: list[Trial] = field(default_factory=list)
     tried: dict[str, float] = field(default_factory=dict)
@@ -294,8 +293,8 @@ class Search:
     def _takes_all_folds(self, spec: Spec, cuts: bool) -> bool:
         """Return whether all folds are predicted together, not the first one alone as a test."""
         model = last_step(spec.estimator)
-        if self.on_device or spec.whole or not hasattr(model, "held_out"):
-            return self.on_device or spec.whole
+        if spec.whole or not hasattr(model, "held_out"):
+            return spec.whole
         return not cuts and not getattr(model, "_fits_each_fold", False)
 
     def _predict_folds(self, spec: Spec, folds) -> HeldOut:
@@ -331,7 +330,7 @@ class Search:
                 None if part is None else part[split.train]
                 for part in (data.sample_weight, data.groups)
             )
-            estimator = split.adapted(spec, setting)
+            estimator = _adapted(split, spec, setting)
             if data.classes is not None and len(np.unique(y)) == 1:
                 estimator = DummyClassifier()  # before the second class is seen
             fitted = fit_in_one_thread(estimator, split.X_train[spec.encoding], y, weight, groups)
@@ -398,6 +397,23 @@ class Search:
         return HeldOut(grid, first.rows, first.predictions[kept]), replace(spec, grid=grid)
 
 
+def _adapted(split: Split, spec: Spec, setting: dict) -> Any:
+    """Return a copy of a base model for the columns of the encodings of a split."""
+    estimator, categorical = clone(spec.estimator).set_params(**setting), None
+    new: dict[str, Any] = {}
+    if spec.encoding == "tree" and split.encodings.reads_frames:
+        categorical = split.encodings.categorical
+        for name, value in estimator.get_params().items():
+            if name.endswith("categorical_features") and isinstance(value, np.ndarray):
+                new[name] = categorical
+            elif name.endswith("__transformers"):
+                new[name] = [(label, one, categorical) for label, one, _ in value]
+        estimator.set_params(**new)
+    if split.signs is None:
+        return estimator
+    return estimator.set_params(**signs_for(spec, split.signs[spec.encoding], categorical) or {})
+
+
 def expected_gain(
     trials: list[Trial], scorer: Scorer, predictions: np.ndarray, entries: np.ndarray
 ) -> float:
@@ -437,6 +453,103 @@ def _joined(first: HeldOut, rest: HeldOut) -> HeldOut:
     )
 
 
+def search_models(
+    table: Any, data: TrialData, shape: TableShape, settings: Any, weight: np.ndarray, n_given: int
+) -> Search:
+    """Try every family, or every pair, in the order given; at least one must be judged.
+
+    ``table`` are the rows as given and ``data`` the same encoded, with the weights of the fit;
+    ``weight`` are those by which predictions are judged. ``n_given`` is the number of rows of the
+    table given, of which some may have no weight.
+    """
+    some = _trial_data(table, data, shape, settings, n_given)
+    search = Search(
+        some,
+        _scorer(data, some, weight, settings.metric),
+        deadline=settings.deadline,
+        price=PRICES[settings.model.preset],
+        n_jobs=settings.n_jobs,
+        seed=random_seeds(settings.model_seed, 1)[0],
+    )
+    families, label = settings.model.families, type(settings.model).__name__
+    entries, skipped = families, []
+    if isinstance(families, str):
+        defaults = default_families(shape)
+        entries = [family for family, reason in defaults.items() if not reason]
+        skipped = [Spec(name, None, reason=reason) for name, reason in defaults.items() if reason]
+    with Progress(len(entries), label, verbose=settings.model.verbose) as progress:
+        for entry in entries:
+            search.run(_specs(entry, shape, search.tried), cuts=isinstance(entry, str))
+            last = search.trials[-1].spec.name if search.trials else str(entry)
+            progress.advance(note=last)
+    search.run(skipped, cuts=True)
+    if not search.judged():
+        why = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
+        why = why or f"no model of families={families!r} is tried on such a table"
+        raise ValueError(f"No base model of {label} could be fitted: {why}.")
+    named = {entry[0] for entry in entries if not isinstance(entry, str)}
+    for trial in search.trials:
+        if trial.reason and trial.spec.name in named:
+            warnings.warn(
+                f"the base model {trial.spec.name!r} is skipped: {trial.reason}",
+                UserWarning,
+                stacklevel=6,
+            )
+    return search
+
+
+def _trial_data(
+    table: Any, data: TrialData, shape: TableShape, settings: Any, n_given: int
+) -> TrialData:
+    """Return the rows that models are tried on, with folds and the rows that they predict."""
+    codes, seed = None if data.classes is None else data.y, settings.row_seed
+    tried = sample_table(len(data), codes, seed, shape.rules.max_rows)
+    part: Any = data if len(tried) == len(data) else data.take(tried)
+    codes = None if data.classes is None else part.y
+    growth = len(data) / len(part)
+    if settings.splits is not None:
+        number = np.full(n_given, -1)
+        number[part.positions] = np.arange(len(part))
+        pairs = [[some[some >= 0] for some in (number[a], number[b])] for a, b in settings.splits]
+        tested = np.unique(np.concatenate([test for _, test in pairs]))
+        judged = tested[sample_judged(len(tested), shape.n_columns, seed)]
+        table = table.take(tried)
+        splits = [
+            Split.of(table, train, test[np.isin(test, judged)], settings.signs)
+            for train, test in pairs
+        ]
+        splits = [split for split in splits if len(split.train) and len(split.test)]
+        return replace(
+            part,
+            folds=[split.test for split in splits],
+            judged=judged,
+            growth=growth,
+            splits=splits,
+        )
+    folds, n_repeats = split_folds(len(part), codes, part.groups, settings.cv, settings.fold_seed)
+    judged = sample_judged(len(part), shape.n_columns, seed)
+    return replace(part, folds=folds, n_repeats=n_repeats, judged=judged, growth=growth)
+
+
+def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray, metric) -> Scorer:
+    rows = np.searchsorted(data.positions, trial.positions[trial.entries])
+    if data.classes is not None:
+        return ClassScorer(data.y[rows], weight[rows], len(data), metric)
+    Y = data.y.reshape(len(data), -1)
+    mean = np.average(Y, axis=0, weights=weight)
+    scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+    kind: Any = RegressionScorer if metric is None or metric.quantile is None else QuantileScorer
+    return kind(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0), metric)
+
+
+def _specs(entry: Any, shape: TableShape, tried: dict[str, float]) -> Iterator[Spec]:
+    """Return the base models that a family or a pair stands for."""
+    specs = FAMILIES[entry](shape, tried) if isinstance(entry, str) else iter([Spec(*entry)])
+    if shape.rules.at_once:
+        specs = (replace(spec, whole=True) for spec in specs)
+    return specs if shape.monotonic is None else monotone_specs(specs, shape)
+
+
 def split_folds(n_rows: int, codes, groups, cv: int, seed: int) -> tuple[list[np.ndarray], int]:
     """Return folds of all rows, split twice on small tables, and the number of repetitions.
 
@@ -473,12 +586,12 @@ def _split_once(n_rows, codes, groups, n_folds, seed) -> list[np.ndarray]:
     return [np.sort(order[f::n_folds]) for f in range(n_folds)]
 
 
-def sample_table(n_rows: int, codes, seed: int) -> np.ndarray:
+def sample_table(n_rows: int, codes, seed: int, max_rows: float) -> np.ndarray:
     """Sample the rows that models are tried on, some of every class; all of them if few."""
-    if n_rows <= _MAX_TABLE:
+    if n_rows <= max_rows:
         return np.arange(n_rows)
     order = np.random.RandomState(seed).permutation(n_rows)
-    sampled = order[:_MAX_TABLE]
+    sampled = order[: int(max_rows)]
     if codes is None:
         return np.sort(sampled)
     some = [order[codes[order] == code][:_LEAST_OF_A_CLASS] for code in np.unique(codes)]

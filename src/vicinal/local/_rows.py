@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -306,7 +306,7 @@ class LocalRows:
     groups: Any = None
     dtype: Any = np.float64
 
-    degrees = (1, 2)  # of local models, that "auto" compares
+    degrees: ClassVar[tuple[int, ...]] = (1, 2)  # of local models, that "auto" compares
 
     def __restore__(self, state: dict) -> None:
         """Take back what a model file holds; compiled loops count on class codes."""

@@ -1,24 +1,106 @@
-"""Splits of a table by a splitter or in time, and a test whether the order of rows matters."""
+"""Resolved parameters of a fit: time, splits, score, constraints, device and seeds."""
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm, rankdata
-from sklearn.base import clone
 from sklearn.model_selection import TimeSeriesSplit, check_cv
+from sklearn.utils import check_random_state
 
-from vicinal._base import TrainingData
-from vicinal._base._compat import num_samples
-from vicinal.auto._base_models import Spec
-from vicinal.auto._encodings import Encodings
-from vicinal.auto._monotonic import encoded_signs, signs_for
+from vicinal._base import _clock, host_jobs, random_seeds
+from vicinal._base._compat import HasMethods, check_monotonic_cst, num_samples
+from vicinal.auto._base_models import FAMILIES, Rules
+from vicinal.auto._scorers import Metric
+from vicinal.auto._tables import Table, plain_targets
 from vicinal.table import TableEncoder
 
+# Share of the time for trials and fits to all rows; the rest is for weights and the score.
+_SEARCH_SHARE = 0.95
 # Blocks of rows that ``cv="time"`` predicts; those before the first one are only learned from.
 _N_BLOCKS = 5
-# Level of the test whether the order of rows matters, and the fewest rows that are tested.
-_LEVEL, _MIN_ORDERED = 1e-4, 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Resolved parameters of a fit; all others are those of the model."""
+
+    model: Any
+    deadline: float
+    cv: int
+    splits: list | None  # training and test rows of the table given, where cv is no number
+    metric: Metric | None
+    signs: np.ndarray | None  # monotone constraints of the columns given
+    n_jobs: int | None
+    rules: Rules  # which base models are tried
+    device: str | None  # of torch, that trains networks of host arrays
+    fold_seed: int
+    row_seed: int
+    model_seed: int
+
+
+def resolve(model: Any, X: Any, y: Any, groups: Any, data: Table) -> Settings:
+    """Return the settings of a fit that begins now; X, y and groups are those given."""
+    _check_families(model.families)
+    if model.time_column is not None and not isinstance(model.cv, str):
+        raise ValueError(f"time_column={model.time_column!r} needs cv='time', got cv={model.cv!r}.")
+    splits = None
+    if not isinstance(model.cv, Integral):
+        options = {"classifier": data.classes is not None}
+        labels = None if y is None else plain_targets(y)
+        splits = table_splits(model.cv, X, labels, groups, model.time_column, **options)
+        check_nested(splits, model.cv)
+    metric = None
+    if model.scoring is not None:
+        metric = Metric(model.scoring, data.classes)
+        metric.check(data.y)
+    return Settings(
+        model,
+        search_deadline(model.max_fit_time),
+        model.cv if splits is None else len(splits),
+        splits,
+        metric,
+        _check_signs(model, data),
+        # A device is filled by one model at a time, and cannot record the steps of two.
+        host_jobs(data.X, model.n_jobs),
+        data.rules,
+        data.network_device(model.device),
+        *random_seeds(check_random_state(model.random_state), 3),
+    )
+
+
+def _check_families(families: Any) -> None:
+    """Refuse entries that name no family and are no pairs with an estimator."""
+    if isinstance(families, str):
+        return
+    if not families:
+        raise ValueError("families is empty; name at least one, or use families='default'.")
+    for entry in families:
+        is_family = isinstance(entry, str) and entry in FAMILIES
+        is_pair = isinstance(entry, tuple) and len(entry) == 2
+        if not is_family and not (is_pair and HasMethods("fit").is_satisfied_by(entry[1])):
+            raise ValueError(
+                f"families holds {entry!r}; give pairs (name, estimator), the estimator an "
+                f"instance, or names of model families among {', '.join(FAMILIES)}."
+            )
+
+
+def _check_signs(model: Any, data: Table) -> np.ndarray | None:
+    """Return -1, 0 or 1 for every column of the table; ``None`` without a constraint."""
+    if model.monotonic_cst is None:
+        return None
+    signs = np.asarray(check_monotonic_cst(model, model.monotonic_cst))
+    if not signs.any():
+        return None
+    if data.classes is not None and len(data.classes) > 2:
+        raise ValueError(f"monotonic_cst needs two classes, but y has {len(data.classes)}.")
+    data.check_on_host("monotonic_cst needs rows on the host; pass NumPy arrays or a frame")
+    return signs
+
+
+def search_deadline(max_fit_time: float | None) -> float:
+    """Return when trials and fits must end, by the monotonic clock, in a fit that begins now."""
+    return _clock.now() + (np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time)
 
 
 def table_splits(
@@ -101,79 +183,3 @@ def moments(X: Any, column: Any) -> np.ndarray:
     if not is_time or not np.isfinite(values).all():
         raise ValueError(f"time_column={column!r} must hold a date or a number in every row.")
     return values
-
-
-@dataclass(frozen=True)
-class Split:
-    """Training and test rows of a split, encoded by what the training rows show.
-
-    Attributes
-    ----------
-    train, test : ndarray of int
-        Numbers of the rows.
-    X_train, X_test : dict of str to array
-        The rows in each encoding.
-    encodings : Encodings
-        Fitted to the training rows.
-    signs : dict of str to ndarray or None
-        Monotone constraints of the columns of each encoding.
-    """
-
-    train: np.ndarray
-    test: np.ndarray
-    X_train: dict[str, Any]
-    X_test: dict[str, Any]
-    encodings: Encodings
-    signs: dict[str, Any] | None
-
-    @classmethod
-    def of(cls, data: TrainingData, train, test, signs, on_device: bool) -> "Split":
-        """Return a split of a table; its encodings know the training rows alone."""
-        known, encodings = data.take(train), Encodings(on_device)
-        X = encodings.fit_transform(known.X, known.labels, known.groups)
-        new = {name: encodings.transform(data.rows(test), name) for name in X}
-        signs = None if signs is None else encoded_signs(signs, encodings, X)
-        return cls(train, test, X, new, encodings, signs)
-
-    def adapted(self, spec: Spec, setting: dict) -> Any:
-        """Return a copy of a base model for the columns of these encodings."""
-        estimator, categorical = clone(spec.estimator).set_params(**setting), None
-        new: dict[str, Any] = {}
-        if spec.encoding == "tree" and self.encodings.reads_frames:
-            categorical = self.encodings.categorical
-            for name, value in estimator.get_params().items():
-                if name.endswith("categorical_features") and isinstance(value, np.ndarray):
-                    new[name] = categorical
-                elif name.endswith("__transformers"):
-                    new[name] = [(label, one, categorical) for label, one, _ in value]
-            estimator.set_params(**new)
-        if self.signs is None:
-            return estimator
-        return estimator.set_params(**signs_for(spec, self.signs[spec.encoding], categorical) or {})
-
-
-def depends_on_order(columns: np.ndarray, least: float) -> bool:
-    """Return whether columns of values drift with the row number, or resemble the row before.
-
-    Rank correlations with the row number, and with the row before, have a standard error of one
-    over the root of the number of rows if the order is random; those below ``least`` do not count.
-    """
-    n = len(columns)
-    ranks = rankdata(columns, axis=0)
-    ranks -= ranks.mean(axis=0)
-    spread = ranks.std(axis=0)
-    if n < _MIN_ORDERED or not spread.any():
-        return False
-    number = np.arange(n) - 0.5 * (n - 1)
-    drift = np.abs(number @ ranks) / (n * number.std() * np.where(spread > 0.0, spread, 1.0))
-    likeness = (ranks[1:] * ranks[:-1]).sum() / (ranks**2).sum()
-    by_chance = norm.isf(_LEVEL / (4.0 * columns.shape[1])) / np.sqrt(n)
-    return bool(max(drift.max(), likeness) > max(by_chance, least))
-
-
-def is_sorted(y: np.ndarray, has_classes: bool) -> bool:
-    """Return whether rows are sorted by the target, so that their order means nothing else."""
-    steps = np.diff(y, axis=0)
-    if has_classes:
-        return np.count_nonzero(steps) == len(np.unique(y)) - 1
-    return bool((steps >= 0.0).all() or (steps <= 0.0).all())
