@@ -48,6 +48,43 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, Number | Decimal | np.generic) and bool(value != value)
 
 
+class ColumnCodes:
+    """Codes of the categories of columns that hold anything but numbers.
+
+    Categories count in the order of their first cells; a missing one is one of them. One and True
+    are equal, but not the same category.
+
+    Parameters
+    ----------
+    columns : dict of int to list
+        Cells of the columns of categories, by number of the column.
+    """
+
+    def __init__(self, columns: dict[int, list[Any]]) -> None:
+        self.categories = {j: _distinct(cells) for j, cells in columns.items()}
+
+    def codes(self, j: int, cells: list[Any]) -> np.ndarray:
+        """Return the codes of cells of a column as floats."""
+        number = {_key(cell): code for code, cell in enumerate(self.categories[j])}
+        return np.array([number[_key(cell)] for cell in cells], dtype=np.float64)
+
+    def cells(self, j: int, codes: np.ndarray) -> list[Any]:
+        """Return the categories that codes of a column stand for."""
+        return [self.categories[j][code] for code in np.round(codes).astype(np.int64)]
+
+    def with_cells(self, columns: dict[int, list[Any]]) -> dict[int, list[Any]]:
+        """Return the categories together with further ones."""
+        return {j: _distinct([*self.categories[j], *cells]) for j, cells in columns.items()}
+
+
+def _key(cell: Any) -> tuple:
+    return type(cell), cell
+
+
+def _distinct(cells: list[Any]) -> list[Any]:
+    return [cell for _, cell in dict.fromkeys(map(_key, cells))]
+
+
 def sampled_rows(n_rows: int, at_most: int, random_state: Any) -> np.ndarray:
     """Return the indices of all rows, or of a random sample of ``at_most``, in order."""
     if n_rows <= at_most:
@@ -57,4 +94,4 @@ def sampled_rows(n_rows: int, at_most: int, random_state: Any) -> np.ndarray:
 
 def spread_rows(n_rows: int, at_most: int) -> np.ndarray:
     """Return the indices of ``at_most`` rows, spread evenly over a table, in order."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))
+    return np.linspace(0, n_rows - 1, min(n_rows, at_most)).astype(np.int64)

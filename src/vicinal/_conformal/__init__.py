@@ -10,5 +10,5 @@ from vicinal._conformal._held_out_rows import (
     TypicalityMixin,
     held_out_by,
 )
-from vicinal._conformal._intervals import check_coverage, some_rows
+from vicinal._conformal._intervals import MAX_HELD_OUT, check_coverage
 from vicinal._conformal._typicality import StandardizedRows, Typicality

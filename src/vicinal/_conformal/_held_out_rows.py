@@ -22,16 +22,16 @@ from vicinal._base import (
     saved,
 )
 from vicinal._base._compat import rows_of
-from vicinal._base._tables import column_names, column_values
+from vicinal._base._tables import column_names, column_values, spread_rows
 from vicinal._base._unseen import as_novel
 from vicinal._conformal._decisions import decide
 from vicinal._conformal._intervals import (
+    MAX_HELD_OUT,
     GroupRows,
     NearRows,
     ResidualIntervals,
     label_sets,
     log_share,
-    some_rows,
 )
 from vicinal._conformal._typicality import StandardizedRows, Typicality
 
@@ -391,7 +391,7 @@ class FoldedRows:
         """Return some of the rows, with or without predictions."""
         if self.found is None:
             data = self._table()[1]
-            some = data.take(some_rows(len(data)))
+            some = data.take(spread_rows(len(data), MAX_HELD_OUT))
             targets = some.y.reshape(len(some), -1) if data.classes is None else some.y
             self.found = HeldOutRows(some.X, None, targets, some.sample_weight)
         return self.found
@@ -401,7 +401,7 @@ class FoldedRows:
         found = self.known()
         if found.predictions is None:
             estimator, data = self._table()
-            rows = some_rows(len(data))
+            rows = spread_rows(len(data), MAX_HELD_OUT)
             vars(found).update(held_out_by(estimator, data, _folds(data), rows=rows))
         return found
 

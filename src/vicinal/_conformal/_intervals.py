@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from vicinal._base import row_blocks
+from vicinal._base._tables import spread_rows
 from vicinal._conformal._typicality import StandardizedRows
 from vicinal._kernels.calibration._conformal import (
     adaptive_scores,
@@ -19,7 +20,7 @@ from vicinal._kernels.calibration._conformal import (
 
 _SIZES = (20, 40, 80, 160, 320, 640)
 # Quantiles of more rows are hardly better, and models larger.
-_MAX_HELD_OUT = 5000
+MAX_HELD_OUT = 5000
 # Rows on which sizes are compared.
 _MAX_ROWS = 2000
 # With fewer rows the scale is constant.
@@ -34,11 +35,6 @@ _MAX_COLUMNS = 20
 _RIDGE = 0.01
 # Numbers with more different values are grouped by their quintiles.
 _MAX_GROUPS = 20
-
-
-def some_rows(n: int, at_most: int = _MAX_HELD_OUT) -> np.ndarray:
-    """Return rows of a table that represent all of them, ascending."""
-    return np.arange(n) if n <= at_most else np.linspace(0, n - 1, at_most).astype(np.int64)
 
 
 class LocalScale:
@@ -121,7 +117,7 @@ class LocalScale:
         if self.size is None:
             return np.ones(self.errors.shape[1])
         middle = np.median(self.errors, axis=0)
-        rows = some_rows(len(self.errors), _MAX_ROWS)
+        rows = spread_rows(len(self.errors), _MAX_ROWS)
         apart = everyone = np.zeros((2, self.errors.shape[1]))
         for block in self._blocks(len(rows), self.size):
             own = rows[block]
@@ -160,7 +156,7 @@ class LocalScale:
             plans += [(size, 1) for size, _ in plans if size >= 4 * (d + 1)]
         if n < _MIN_ROWS or not plans:
             return None, 0
-        rows = some_rows(len(self.errors), _MAX_ROWS)
+        rows = spread_rows(len(self.errors), _MAX_ROWS)
         level, constant = self._constant()
         unit = np.where(level > 0.0, level, 1.0)
         share = self.weights[rows] / self.weights[rows].sum()
@@ -175,7 +171,7 @@ class LocalScale:
 
     def _flattest(self) -> tuple[float, np.ndarray]:
         """Return the smallest power that the likelihood does not reject, and its unit."""
-        rows = some_rows(len(self.errors), _MAX_ROWS)
+        rows = spread_rows(len(self.errors), _MAX_ROWS)
         share = self.weights[rows] / self.weights[rows].sum()
         level = np.where(self.level > 0.0, self.level, 1.0)
         flat = [self.held_out[rows] ** power for power in _POWERS]

@@ -28,6 +28,7 @@ from vicinal._base import (
     takes_weights,
     thread_map,
 )
+from vicinal._base._tables import sampled_rows
 from vicinal._kernels.ensemble._weights import few_weights, mean_and_error
 from vicinal.auto._base_models import (
     FAMILIES,
@@ -602,9 +603,7 @@ def sample_judged(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
     """Sample the rows that models predict: fewer where local models of many columns are slow."""
     d = min(n_columns, 100)
     limit = min(_MAX_ROWS, max(_MIN_ROWS, int(_FLOPS / (1300.0 * d * min(d, 40)))))
-    if n_rows <= limit:
-        return np.arange(n_rows)
-    return np.sort(np.random.RandomState(seed).choice(n_rows, limit, replace=False))
+    return sampled_rows(n_rows, limit, seed)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import rows_of
-from vicinal._base._tables import is_missing, spread_rows
+from vicinal._base._tables import ColumnCodes, is_missing, spread_rows
 from vicinal.auto._base_models import ON_DEVICE, ON_HOST
 from vicinal.auto._encodings import Encodings, PlainEncodings
 from vicinal.table.keys import has_keys
@@ -213,10 +213,8 @@ def _coded(column: Any) -> tuple[list[Any] | None, np.ndarray]:
     if values.dtype.kind in "biuf":
         return None, values
     cells = [None if is_missing(value) else _plain(value) for value in column]
-    # One and True are equal, but not the same category.
-    keys = [(type(cell), cell) for cell in cells]
-    codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
-    return [cell for _, cell in codes], np.array([codes[key] for key in keys])
+    codes = ColumnCodes({0: cells})
+    return codes.categories[0], codes.codes(0, cells).astype(np.int64)
 
 
 def _plain(value: Any) -> Any:

@@ -26,8 +26,9 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
+from vicinal._base._tables import spread_rows
 from vicinal._base._unseen import report_unseen, unreported
-from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, some_rows
+from vicinal._conformal import MAX_HELD_OUT, HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal.ensemble._learners import class_probabilities, fresh_learner, resample_rows, row_count
 from vicinal.table import TableEncoder
 
@@ -130,7 +131,7 @@ class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
     def _store_held_out(self, data: TrainingData, mean: np.ndarray, targets: np.ndarray) -> None:
         """Store some of the rows that have an out-of-bag prediction."""
         rows = np.flatnonzero(~np.isnan(mean[:, 0]))
-        rows = rows[some_rows(len(rows))]
+        rows = rows[spread_rows(len(rows), MAX_HELD_OUT)]
         self._table = TableEncoder(unseen="ignore").fit(data.X) if is_frame(data.X) else None
         numbers = self._as_numbers(data.rows(rows))
         self._out_of_bag = HeldOutRows(

@@ -482,7 +482,7 @@ def choose_centers(m: int, X, index: NeighborIndex, coordinates, codes, weights,
     """
     rng = check_random_state(random_state)
     n, size = X.shape[0], max(_MIN_ROWS, _ROWS_PER_ANCHOR * m)
-    some = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
+    some = sampled_rows(n, size, rng)
     rows, coords = np.asarray(X[some], dtype=np.float64), index.X[some]
     m = min(m, len(coords))
     share = np.ones(len(some)) if weights is None else weights[some]

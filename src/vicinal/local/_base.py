@@ -17,7 +17,8 @@ from vicinal._base._explanation import (
     dense_row,
     show,
 )
-from vicinal._conformal import HeldOutRows, TypicalityMixin, some_rows
+from vicinal._base._tables import spread_rows
+from vicinal._conformal import MAX_HELD_OUT, HeldOutRows, TypicalityMixin
 from vicinal._kernels.local._smoothing import KERNELS
 from vicinal.local._data import local_data
 from vicinal.local._rows import METRICS
@@ -188,7 +189,7 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
             data = self._model.data
             data.check_host("Held-out predictions")
             by_leaves = data.mapping.by_leaves
-            rows = some_rows(data.n_samples)
+            rows = spread_rows(data.n_samples, MAX_HELD_OUT)
             self._held_out_cache = HeldOutRows(
                 (data.rows if by_leaves else data.index.X)[rows],
                 None,
@@ -205,7 +206,7 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         found = self._known_rows()
         if found.predictions is None:
             model = self._model
-            values = model.left_out(some_rows(model.data.n_samples))
+            values = model.left_out(spread_rows(model.data.n_samples, MAX_HELD_OUT))
             if is_classifier(self):
                 values = probabilities(values, model.solver.link, self.temperature_)
             found.predictions = values

@@ -23,7 +23,8 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, some_rows
+from vicinal._base._tables import spread_rows
+from vicinal._conformal import MAX_HELD_OUT, HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal._kernels.calibration._probabilities import fit_slope, temperature_proba
 from vicinal._kernels.linear._covariance import standard_scale
 from vicinal.metric._explain import slope_sections
@@ -119,7 +120,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
 
     def _store_held_out(self, data: TrainingData, predictions, targets) -> None:
         """Store some rows with their leave-one-out predictions."""
-        rows = some_rows(len(data))
+        rows = spread_rows(len(data), MAX_HELD_OUT)
         Z = (data.X[rows] - self.mean_) / self.scale_
         self._held_out_cache = HeldOutRows(Z, predictions[rows], targets[rows], data.weights[rows])
 

@@ -18,7 +18,7 @@ from sklearn.svm import SVC, NuSVC
 
 from vicinal._base import forest_proba, import_optional, is_frame, row_blocks, saved
 from vicinal._base._parallel import check_stopped
-from vicinal._base._tables import are_numbers, column_values
+from vicinal._base._tables import ColumnCodes, are_numbers, column_values
 from vicinal._kernels.surface._closed_forms import kernel_classifier, perceptron_layers
 
 # Probabilities are kept off 0 and 1 by this much before their logit is taken.
@@ -29,28 +29,27 @@ _FRAMES = ("pandas", "polars")
 
 
 @saved()
-class RowFormat:
+class RowFormat(ColumnCodes):
     """Rows as a classifier was given them, arrays or frames, and their numbers.
 
-    In frames, columns that hold anything but numbers are categories. Their codes count the
-    categories in the order of the rows; a missing category is one of them.
+    In frames, columns that hold anything but numbers are categories.
     """
 
     def __init__(self, rows=None):
+        super().__init__({})
         self.columns = list(rows.columns) if hasattr(rows, "columns") else None
         self.library = type(rows).__module__.partition(".")[0]
-        self.categories: dict[int, list] = {}
         self.ordered: dict[int, bool] = {}  # columns of the type "category" of pandas
         if self.columns is None:
             return
         for j in range(len(self.columns)):
             cells = column_values(rows, j)
             if not are_numbers(cells):
-                self.categories[j] = _distinct(cells)
                 kind = rows.dtypes.iloc[j] if self.library == "pandas" else None
                 if hasattr(kind, "ordered"):
-                    self.categories[j] = _distinct([*kind.categories.tolist(), *cells])
+                    cells = [*kind.categories.tolist(), *cells]
                     self.ordered[j] = bool(kind.ordered)
+                self.categories |= ColumnCodes({j: cells}).categories
 
     @property
     def is_mixed(self) -> bool:
@@ -66,9 +65,7 @@ class RowFormat:
         if not self.is_mixed or not is_frame(rows) or rows.shape[1] != len(self.columns):
             return self
         wider = copy.copy(self)
-        wider.categories = {
-            j: _distinct([*known, *column_values(rows, j)]) for j, known in self.categories.items()
-        }
+        wider.categories = self.with_cells({j: column_values(rows, j) for j in self.categories})
         return self if wider.categories == self.categories else wider
 
     def numbers(self, rows):
@@ -79,8 +76,7 @@ class RowFormat:
         for j, name in enumerate(rows.columns):
             cells = column_values(rows, j)
             if j in self.categories:
-                codes = {_key(cell): code for code, cell in enumerate(self.categories[j])}
-                columns[name] = np.array([codes[_key(cell)] for cell in cells], dtype=np.float64)
+                columns[name] = self.codes(j, cells)
             elif are_numbers(cells):
                 columns[name] = np.array(cells, dtype=np.float64)
             else:
@@ -98,22 +94,12 @@ class RowFormat:
         for j, name in enumerate(self.columns):
             columns[name] = X[:, j]
             if j in self.categories:
-                known = self.categories[j]
-                cells = [known[code] for code in np.round(X[:, j]).astype(np.int64)]
+                cells: Any = self.cells(j, X[:, j])
                 if j in self.ordered:
-                    known = [cell for cell in known if cell is not None]
+                    known = [cell for cell in self.categories[j] if cell is not None]
                     cells = frames.Categorical(cells, known, ordered=self.ordered[j])
                 columns[name] = cells
         return frames.DataFrame(columns)
-
-
-def _key(cell) -> tuple:
-    """Return a key of a category: one and True are equal, but not the same category."""
-    return type(cell), cell
-
-
-def _distinct(cells: list) -> list:
-    return [key[1] for key in dict.fromkeys(map(_key, cells))]
 
 
 @saved()

@@ -13,7 +13,7 @@ from vicinal._base import is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show
 from vicinal._base._parallel import check_stopped
-from vicinal._base._tables import are_numbers, column_values, spread_rows
+from vicinal._base._tables import ColumnCodes, are_numbers, column_values, spread_rows
 from vicinal._base._wrappers import split_threshold
 from vicinal.inspection.explain._columns import MixedRows, set_columns
 from vicinal.surface import DecisionSurface
@@ -160,11 +160,76 @@ def _not_found(summary: str) -> ExplanationSection:
     return ExplanationSection("counterfactual", "Counterfactual", summary, values=values)
 
 
+class RowCodes(ColumnCodes):
+    """Numbers for the cells of a row and of other complete rows, codes for categories.
+
+    A number that the row misses stays missing.
+
+    Parameters
+    ----------
+    table, background : array or frame
+        The row that is explained, and others like it.
+
+    Attributes
+    ----------
+    row : ndarray of shape (n_columns,)
+        Codes of the row.
+    rows : ndarray of shape (n_rows, n_columns)
+        Codes of at most 400 other rows.
+    is_category, is_text, is_whole, is_fixed : ndarray of bool of shape (n_columns,)
+        Columns of categories, of too many to choose from, of whole numbers, and of numbers that the
+        row misses.
+    """
+
+    def __init__(self, table: Any, background: Any) -> None:
+        width = table.shape[1]
+        cells = [column_values(table, j) + column_values(background, j) for j in range(width)]
+        self.is_category = np.array([not are_numbers(column) for column in cells])
+        self.is_fixed = ~self.is_category & np.array([column[0] is None for column in cells])
+        codes = np.zeros((len(cells[0]), width))
+        for j in np.flatnonzero(~self.is_category & ~self.is_fixed).tolist():
+            codes[:, j] = np.array(cells[j], dtype=float)  # None becomes NaN
+        chosen = np.flatnonzero(np.isfinite(codes).all(axis=1))
+        others = chosen[1:] if chosen[:1].tolist() == [0] else chosen[:0]
+        chosen = np.append(0, others[spread_rows(len(others), _MOST_ROWS)] if len(others) else [])
+        chosen = chosen.astype(np.int64)
+        columns = np.flatnonzero(self.is_category).tolist()
+        shown = {j: [cells[j][i] for i in chosen.tolist()] for j in columns}
+        super().__init__(shown)
+        self.mixed = MixedRows(table, rows_of(background, chosen[1:] - 1))
+        codes = codes[chosen]
+        self.first: dict[int, np.ndarray] = {}  # where each category stands first
+        for j in columns:
+            codes[:, j] = self.codes(j, shown[j])
+            self.first[j] = np.unique(codes[:, j], return_index=True)[1]
+        self.row, self.rows = codes[0], codes[1:]
+        self.is_whole = ~self.is_category & (codes == np.round(codes)).all(axis=0)
+        n_categories = np.array([len(self.first.get(j, ())) for j in range(width)])
+        self.is_text = n_categories > _MOST_CATEGORIES
+        self.is_plain = not is_frame(table) and not (self.is_category | self.is_fixed).any()
+
+    def decoded(self, j: int, number: float) -> Any:
+        """Return the cell that a number stands for."""
+        if j in self.first:
+            return self.categories[j][round(number)]
+        if self.is_fixed[j]:
+            return None
+        return int(number) if self.is_whole[j] else float(number)
+
+    def table(self, codes: np.ndarray) -> Any:
+        """Return a table like the one of the row from a matrix of codes."""
+        index = np.zeros(codes.shape, dtype=np.int64)
+        for j, first in self.first.items():
+            index[:, j] = first[np.clip(codes[:, j].round(), 0, len(first) - 1).astype(int)]
+        numbers = np.flatnonzero(~self.is_category & ~self.is_fixed)
+        return set_columns(self.mixed.take(index), numbers, codes[:, numbers])
+
+
 class _Search:
     """Search for counterfactuals of one row, in codes of its table, by batches of predictions."""
 
     def __init__(
-        self, model: Any, codes: "RowCodes", names: list[str], prediction: Any, given: Constraints
+        self, model: Any, codes: RowCodes, names: list[str], prediction: Any, given: Constraints
     ) -> None:
         self.table_model = model
         self.model = model if codes.is_plain else CodedModel(model, codes)
@@ -191,7 +256,7 @@ class _Search:
                     f"{name!r} holds categories, which have no range and do not increase or "
                     "decrease; use categories or fixed."
                 )
-            known = [self.codes.decoded(j, code) for code in range(len(self.codes.first[j]))]
+            known = self.codes.categories[j]
             wanted = given.categories.get(name, known)
             chosen = [k for k, v in enumerate(known) if v is not None and v in wanted]
             self.allowed[j] = np.array(chosen, dtype=float)
@@ -459,7 +524,7 @@ class _Search:
 
 
 def _section(
-    codes: "RowCodes", names: list[str], search: _Search, found: list[Found], prediction: Any
+    codes: RowCodes, names: list[str], search: _Search, found: list[Found], prediction: Any
 ) -> ExplanationSection:
     tables = [_changes(codes, names, search.spread, one.point) for one in found]
     best = found[0]
@@ -492,7 +557,7 @@ def _section(
     )
 
 
-def _changes(codes: "RowCodes", names: list[str], spread: np.ndarray, point: np.ndarray) -> list:
+def _changes(codes: RowCodes, names: list[str], spread: np.ndarray, point: np.ndarray) -> list:
     row, table = codes.row, []
     for j in np.flatnonzero(point != row).tolist():
         before, after = codes.decoded(j, row[j]), codes.decoded(j, point[j])
@@ -501,74 +566,8 @@ def _changes(codes: "RowCodes", names: list[str], spread: np.ndarray, point: np.
     return sorted(table, key=lambda line: -abs(line[3]))
 
 
-def _decoded(codes: "RowCodes", names: list[str], point: np.ndarray) -> dict[str, Any]:
+def _decoded(codes: RowCodes, names: list[str], point: np.ndarray) -> dict[str, Any]:
     return {name: codes.decoded(j, point[j]) for j, name in enumerate(names)}
-
-
-class RowCodes:
-    """Numbers for the cells of a row and of other complete rows, codes for categories.
-
-    A number that the row misses stays missing.
-
-    Parameters
-    ----------
-    table, background : array or frame
-        The row that is explained, and others like it.
-
-    Attributes
-    ----------
-    row : ndarray of shape (n_columns,)
-        Codes of the row.
-    rows : ndarray of shape (n_rows, n_columns)
-        Codes of at most 400 other rows.
-    is_category, is_text, is_whole, is_fixed : ndarray of bool of shape (n_columns,)
-        Columns of categories, of too many to choose from, of whole numbers, and of numbers that the
-        row misses.
-    """
-
-    def __init__(self, table: Any, background: Any) -> None:
-        width = table.shape[1]
-        cells = [column_values(table, j) + column_values(background, j) for j in range(width)]
-        self.is_category = np.array([not are_numbers(column) for column in cells])
-        self.is_fixed = ~self.is_category & np.array([column[0] is None for column in cells])
-        codes = np.zeros((len(cells[0]), width))
-        for j in np.flatnonzero(~self.is_category & ~self.is_fixed).tolist():
-            codes[:, j] = np.array(cells[j], dtype=float)  # None becomes NaN
-        chosen = np.flatnonzero(np.isfinite(codes).all(axis=1))
-        others = chosen[1:] if chosen[:1].tolist() == [0] else chosen[:0]
-        chosen = np.append(0, others[spread_rows(len(others), _MOST_ROWS)] if len(others) else [])
-        chosen = chosen.astype(np.int64)
-        self.cells = [[column[i] for i in chosen.tolist()] for column in cells]
-        self.mixed = MixedRows(table, rows_of(background, chosen[1:] - 1))
-        codes = codes[chosen]
-        self.first: dict[int, np.ndarray] = {}  # where each category stands first
-        for j in np.flatnonzero(self.is_category).tolist():
-            # One and True are equal, but not the same category.
-            keys = [(type(cell), cell) for cell in self.cells[j]]
-            number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
-            codes[:, j] = [number[key] for key in keys]
-            self.first[j] = np.array([keys.index(key) for key in number])
-        self.row, self.rows = codes[0], codes[1:]
-        self.is_whole = ~self.is_category & (codes == np.round(codes)).all(axis=0)
-        n_categories = np.array([len(self.first.get(j, ())) for j in range(width)])
-        self.is_text = n_categories > _MOST_CATEGORIES
-        self.is_plain = not is_frame(table) and not (self.is_category | self.is_fixed).any()
-
-    def decoded(self, j: int, number: float) -> Any:
-        """Return the cell that a number stands for."""
-        if j in self.first:
-            return self.cells[j][self.first[j][round(number)]]
-        if self.is_fixed[j]:
-            return None
-        return int(number) if self.is_whole[j] else float(number)
-
-    def table(self, codes: np.ndarray) -> Any:
-        """Return a table like the one of the row from a matrix of codes."""
-        index = np.zeros(codes.shape, dtype=np.int64)
-        for j, first in self.first.items():
-            index[:, j] = first[np.clip(codes[:, j].round(), 0, len(first) - 1).astype(int)]
-        numbers = np.flatnonzero(~self.is_category & ~self.is_fixed)
-        return set_columns(self.mixed.take(index), numbers, codes[:, numbers])
 
 
 class CodedModel(ClassifierMixin, BaseEstimator):
