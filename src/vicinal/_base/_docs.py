@@ -18,6 +18,8 @@ _ARGUMENTS = {
     "blocks": "blocks : Blocks\n    The table, as :func:`vicinal.distributed.fit` hands it over.",
     "rows": "rows : array-like of int\n    Training rows, counted from 0.",
     "ax": "ax : matplotlib Axes, default=None\n    Axes to plot on; ``None`` makes a figure.",
+    "label": "label : object, default=None\n"
+    "    Class; ``None`` is the second of two classes, else the first one.",
     "input_features": "input_features : array-like of str, default=None\n"
     "    Names of the columns, if not those seen in ``fit``.",
     "plot_options": "**plot_options : dict\n    Options of :meth:`plot`.",

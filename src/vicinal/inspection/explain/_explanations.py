@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import import_optional
+from vicinal._base import documented, import_optional
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import is_number, show
 from vicinal._base._tables import column_values
@@ -27,6 +27,7 @@ from vicinal.inspection.explain._explanation import (
 )
 
 
+@documented
 class Explanations:
     """Contributions of the columns to the predictions of many rows; returned by `explain`.
 
@@ -94,11 +95,6 @@ class Explanations:
     def code_of(self, label: Any = None) -> int:
         """Return the position of an output.
 
-        Parameters
-        ----------
-        label : object, default=None
-            Class; ``None`` is the second of two classes, else the first one.
-
         Returns
         -------
         int
@@ -114,11 +110,6 @@ class Explanations:
 
     def values_of(self, label: Any = None) -> np.ndarray:
         """Return the contributions to one output.
-
-        Parameters
-        ----------
-        label : object, default=None
-            Class; ``None`` is the second of two classes, else the first one.
 
         Returns
         -------
@@ -215,11 +206,6 @@ class Explanations:
     def to_shap(self, label: Any = None):
         """Return the contributions as an object of the package shap, for its plots.
 
-        Parameters
-        ----------
-        label : object, default=None
-            Class; ``None`` is the second of two classes, else the first one.
-
         Returns
         -------
         shap.Explanation
@@ -240,6 +226,7 @@ class Explanations:
         )
 
 
+@documented
 class ExplanationsPlots:
     """Plots of many explanations: ``waterfall``, ``beeswarm``, ``importance``, ``dependence``."""
 
@@ -253,10 +240,6 @@ class ExplanationsPlots:
         ----------
         row : int
             Position of the row.
-        label : object, default=None
-            Class whose probability is explained; ``None`` as in ``values_of``.
-        ax : matplotlib Axes, default=None
-            Axes of the plot; ``None`` makes a figure.
         max_columns : int, default=10
             Largest number of columns; the others are one bar.
 
@@ -276,10 +259,6 @@ class ExplanationsPlots:
 
         Parameters
         ----------
-        label : object, default=None
-            Class whose probability is explained; ``None`` as in ``values_of``.
-        ax : matplotlib Axes, default=None
-            Axes of the plot; ``None`` makes a figure.
         max_columns : int, default=15
             Largest number of columns.
 
@@ -298,10 +277,6 @@ class ExplanationsPlots:
 
         Parameters
         ----------
-        label : object, default=None
-            Class whose probability is explained; ``None`` as in ``values_of``.
-        ax : matplotlib Axes, default=None
-            Axes of the plot; ``None`` makes a figure.
         max_columns : int, default=15
             Largest number of columns. Categorical columns are grey.
 
@@ -336,10 +311,6 @@ class ExplanationsPlots:
         ----------
         column : str
             Name of the column.
-        label : object, default=None
-            Class whose probability is explained; ``None`` as in ``values_of``.
-        ax : matplotlib Axes, default=None
-            Axes of the plot; ``None`` makes a figure.
 
         Returns
         -------
