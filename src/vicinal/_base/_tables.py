@@ -72,10 +72,6 @@ class ColumnCodes:
         """Return the categories that codes of a column stand for."""
         return [self.categories[j][code] for code in np.round(codes).astype(np.int64)]
 
-    def with_cells(self, columns: dict[int, list[Any]]) -> dict[int, list[Any]]:
-        """Return the categories together with further ones."""
-        return {j: _distinct([*self.categories[j], *cells]) for j, cells in columns.items()}
-
 
 def _key(cell: Any) -> tuple:
     return type(cell), cell

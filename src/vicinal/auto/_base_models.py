@@ -24,7 +24,7 @@ from sklearn.svm import SVC, SVR
 
 from vicinal._base import saved
 from vicinal._base._compat import target_encoder
-from vicinal._kernels.linear._covariance import normal_score_knots
+from vicinal._kernels.linear._covariance import normal_score_knots, normal_scores
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor
 from vicinal.local import LocalClassifier, LocalRegressor
@@ -211,11 +211,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         """Map rows; values beyond those seen take the scores of the extremes."""
-        columns = [
-            np.interp(column, values, scores)
-            for column, (values, scores) in zip(X.T, self.knots_, strict=True)
-        ]
-        return np.stack(columns, axis=1)
+        return normal_scores(X, self.knots_)
 
     def write_graph(self, graph, x):
         """Write the map into a graph of :func:`vicinal.io.to_onnx`."""

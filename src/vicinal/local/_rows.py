@@ -29,6 +29,7 @@ from vicinal._base import (
 )
 from vicinal._kernels.linear._covariance import (
     normal_score_knots,
+    normal_scores,
     score_slopes,
     within_class_whitening,
 )
@@ -66,9 +67,7 @@ class NormalScoreMap:
 
     def transform(self, X) -> np.ndarray:
         """Map rows; values beyond those seen take the scores of the extremes."""
-        X = np.asarray(X, dtype=np.float64)
-        columns = [np.interp(X[:, j], *knots) for j, knots in enumerate(self.knots)]
-        return np.stack(columns, axis=1)
+        return normal_scores(np.asarray(X, dtype=np.float64), self.knots)
 
     def derivative(self, X) -> np.ndarray:
         """Return the slope of each column's map at each row."""

@@ -65,7 +65,9 @@ class RowFormat(ColumnCodes):
         if not self.is_mixed or not is_frame(rows) or rows.shape[1] != len(self.columns):
             return self
         wider = copy.copy(self)
-        wider.categories = self.with_cells({j: column_values(rows, j) for j in self.categories})
+        wider.categories = ColumnCodes(
+            {j: [*known, *column_values(rows, j)] for j, known in self.categories.items()}
+        ).categories
         return self if wider.categories == self.categories else wider
 
     def numbers(self, rows):

@@ -428,6 +428,11 @@ def normal_score_knots(
     return values, scores
 
 
+def normal_scores(X: np.ndarray, knots: list) -> np.ndarray:
+    """Map columns to normal scores; values beyond the knots take the scores of the extremes."""
+    return np.stack([np.interp(x, *own) for x, own in zip(X.T, knots, strict=True)], axis=1)
+
+
 def score_slopes(x: np.ndarray, values: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return the derivative of the piecewise linear map; zero beyond the values seen."""
     if len(values) < 2:

@@ -191,8 +191,7 @@ class RowCodes(ColumnCodes):
             codes[:, j] = np.array(cells[j], dtype=float)  # None becomes NaN
         chosen = np.flatnonzero(np.isfinite(codes).all(axis=1))
         others = chosen[1:] if chosen[:1].tolist() == [0] else chosen[:0]
-        chosen = np.append(0, others[spread_rows(len(others), _MOST_ROWS)] if len(others) else [])
-        chosen = chosen.astype(np.int64)
+        chosen = np.append(0, others[spread_rows(len(others), _MOST_ROWS)])
         columns = np.flatnonzero(self.is_category).tolist()
         shown = {j: [cells[j][i] for i in chosen.tolist()] for j in columns}
         super().__init__(shown)
