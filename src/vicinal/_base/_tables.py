@@ -90,4 +90,4 @@ def sampled_rows(n_rows: int, at_most: int, random_state: Any) -> np.ndarray:
 
 def spread_rows(n_rows: int, at_most: int) -> np.ndarray:
     """Return the indices of ``at_most`` rows, spread evenly over a table, in order."""
-    return np.linspace(0, n_rows - 1, min(n_rows, at_most)).astype(np.int64)
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))
