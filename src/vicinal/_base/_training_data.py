@@ -257,6 +257,8 @@ def training_data(
     groups = check_groups(groups, num_samples(X))
     if groups is not None:
         groups = np.unique(groups, return_inverse=True)[1]
+    if sample_weight is None:
+        return TrainingData(X, y, None, None, groups).encoded(task)
     weights = check_weights(sample_weight, X)
     kept = np.flatnonzero(weights)
     has_weights = np.any(weights[kept] != 1.0)
