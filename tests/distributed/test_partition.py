@@ -44,10 +44,9 @@ def discriminant(**options):
 
 
 @pytest.mark.parametrize("size", BLOCKS)
-@pytest.mark.parametrize("init", ["kmeans", "hyperplane", "classes"])
-def test_discriminant_cascade_equals_memory(table, size, init):
+def test_discriminant_cascade_equals_memory(table, size):
     X, y = table
-    model = discriminant(init=init)
+    model = discriminant()
     memory, blocks = model.fit(X, y), distributed.fit(model, *cut(size, X, y))
     assert_allclose(blocks.predict_proba(X), memory.predict_proba(X), atol=1e-9)
     assert_array_equal(blocks.apply(X), memory.apply(X))
@@ -90,10 +89,9 @@ def test_a_converged_start_stops_like_in_memory():
     assert blocks.score(X, y) == 1.0
 
 
-@pytest.mark.parametrize("init", ["kmeans", "random"])
-def test_block_sizes_change_nothing(table, init):
+def test_block_sizes_change_nothing(table):
     X, y = table
-    model = discriminant(init=init)
+    model = discriminant()
     proba = [distributed.fit(model, *cut(size, X, y)).predict_proba(X) for size in BLOCKS]
     assert_allclose(proba[1], proba[0], atol=1e-9)
     assert_allclose(proba[2], proba[0], atol=1e-9)
@@ -152,9 +150,7 @@ def test_perceptrons_are_refused_with_a_remedy(table):
 
 
 @pytest.mark.parametrize("size", [400, 110])
-@pytest.mark.parametrize(
-    "options", [{}, {"init": "hyperplane", "class_weight": "balanced"}, {"n_regions": 6}]
-)
+@pytest.mark.parametrize("options", [{}, {"class_weight": "balanced"}, {"n_regions": 6}])
 def test_logistic_cascade_equals_memory(table, size, options):
     """Gradients and curvatures add over blocks, so that the steps of the minimisation do too."""
     X, y = table
@@ -209,7 +205,8 @@ def test_blocks_of_one_class_keep_every_class(table):
         ({"gating": "soft"}, "gating='soft'.*use gating='hard'"),
         ({"monotone": True}, "monotone=True"),
         ({"selection": "validation"}, "selection='validation'"),
-        ({"init": np.zeros(400, dtype=int)}, "init is an array"),
+        ({"init": np.zeros(400, dtype=int)}, "use init='kmeans'"),
+        ({"init": "random"}, "use init='kmeans'"),
     ],
 )
 def test_what_cannot_be_had_is_refused(table, options, message):

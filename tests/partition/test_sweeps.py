@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vicinal.partition._fit import Engine, Outcome, Run, run_sweeps
+from vicinal.partition._fit import Outcome, Run, run_sweeps
 from vicinal.partition.stages import ConstantGate
 
 
@@ -22,7 +22,7 @@ def gate(n_rows, n_passed, refuses=False):
     return SimpleNamespace(n_passed=n_passed, **vars(region(n_rows, "gate", refuses)))
 
 
-class Scripted(Engine):
+class Scripted:
     """Hand out the same problems in every sweep, and errors from a list."""
 
     n_rows = 10

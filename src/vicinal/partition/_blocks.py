@@ -27,7 +27,6 @@ from vicinal._base import (
     merge_moments,
     random_seeds,
     refuse,
-    row_uniforms,
     sample_rows,
     scaler_of,
     survey,
@@ -37,8 +36,6 @@ from vicinal._kernels.linear._covariance import LDAStatistics, lda_statistics
 from vicinal._kernels.linear._regression import Steps, logistic_steps, logistic_sums
 from vicinal.partition import stages
 from vicinal.partition._fit import (
-    CascadeFit,
-    Engine,
     Outcome,
     Problem,
     Run,
@@ -131,16 +128,6 @@ def class_learner(estimator: Any, parameter: str, n_features: int) -> Any:
     )
 
 
-def ridge_learner(estimator: Any, shift: np.ndarray, target_shift: float) -> BlockRidge:
-    """Return the learner of a ridge regression, or raise if there is none."""
-    if not is_plain_ridge(estimator):
-        raise ValueError(
-            f"region_estimator={estimator!r} cannot be fitted to blocks of rows; use 'ridge' or "
-            "sklearn.linear_model.Ridge with its default solver."
-        )
-    return BlockRidge(estimator, shift, target_shift)
-
-
 # --- the table and a start in tasks on blocks -----------------------------------------------------
 
 
@@ -203,14 +190,6 @@ def _by_center(centers: np.ndarray, X, target, start: int) -> np.ndarray:
     return kernels.nearest_center(X, centers)
 
 
-def _by_class(regions: np.ndarray, X, target, start: int) -> np.ndarray:
-    return regions[target]
-
-
-def _at_random(seed: int, n_regions: int, X, target, start: int) -> np.ndarray:
-    return (row_uniforms(seed, start, len(X)) * n_regions).astype(np.int64)
-
-
 # --- the engine -----------------------------------------------------------------------------------
 
 
@@ -229,8 +208,8 @@ def _problem(n_rows: int, make: Callable, *given: Any, **options: Any) -> Proble
     return Problem(n_rows, lambda previous: make(*given), **options)
 
 
-class BlockEngine(Engine):
-    """Engine of blocks of rows."""
+class BlockEngine:
+    """Engine of blocks of rows, see ``run_sweeps``."""
 
     def __init__(self, blocks: Blocks, table: BlockTable, n_rows: int) -> None:
         self.blocks, self.table, self.n_rows = blocks, table, n_rows
@@ -288,6 +267,12 @@ class BlockEngine(Engine):
             for i, (n, n_passed, *_) in enumerate(found)
         ]
 
+    def set_regions(self, run: Run, models: list) -> None:
+        run.models = models
+
+    def set_gate(self, run: Run, k: int, gate: Any) -> None:
+        run.gates[k] = gate
+
     def _solve(self, chains: list, queries: list[StageQuery], steps: list) -> list:
         """Take one pass per Newton step of all stages together, until every stage is solved."""
         solutions: list[Any] = [None] * len(queries)
@@ -314,12 +299,13 @@ class BlockEngine(Engine):
             run.state = partial(_by_gates, gates)
         before = dict(self._totals)
         self._visit(runs)
-        return [self._outcome(run, before[run].digest) for run in runs]
-
-    def _outcome(self, run: Run, digest: bytes) -> Outcome:
-        found = self._totals[run]
-        has_converged = found.digest == digest or run.n_regions == 1
-        return Outcome(found.loss / self.table.weight, found.sizes, has_converged, {})
+        outcomes = []
+        for run in runs:
+            found = self._totals[run]
+            has_converged = found.digest == before[run].digest or run.n_regions == 1
+            error = found.loss / self.table.weight
+            outcomes.append(Outcome(error, found.sizes, has_converged, {}))
+        return outcomes
 
     def _visit(self, runs: list[Run]) -> None:
         totals = self.blocks.total(_sum_regions, self.table, _chains(runs), combine=_add_regions)
@@ -414,26 +400,32 @@ def _add_starts(left: list[tuple], right: list[tuple]) -> list[tuple]:
 # --- the fit --------------------------------------------------------------------------------------
 
 
-def fit_blocks(model: Any, blocks: Blocks) -> tuple[CascadeFit, Any]:
-    """Return the fit and the scaler of a classifier, whose ``classes_`` are set, or regressor."""
+def fit_blocks(model: Any, blocks: Blocks) -> tuple[tuple[list[stages.Cascade], Any], Any]:
+    """Return what ``fit_cascades`` does, and the scaler; set ``classes_`` of a classifier."""
     only: dict = {"selection": "train", "monotone": False}
     if is_classifier(model):
         only["gating"] = "hard"
     refuse(model, why="by blocks of rows", **only)
     blocks, found = survey(blocks, has_classes=is_classifier(model))
-    if not isinstance(model.init, str):
+    if not isinstance(model.init, str) or model.init != "kmeans":
         raise ValueError(
-            "init is an array, which cannot be used with blocks of rows; use 'kmeans', "
-            "'hyperplane', 'random' or 'classes'."
+            "init is not 'kmeans', the only first assignment of a fit by blocks of rows; use "
+            "init='kmeans', or fit to a sample in memory."
         )
     settings, moments = resolve(model, None, found.n_rows), found.moments
     width = blocks.n_features
     gate_learner = class_learner(settings.reject_estimator, "reject_estimator", width)
     if found.classes is None:
-        target_sum = blocks.total(_target_sum)
+        estimator = settings.region_estimator
+        if not is_plain_ridge(estimator):
+            raise ValueError(
+                f"region_estimator={estimator!r} cannot be fitted to blocks of rows; use 'ridge' "
+                "or sklearn.linear_model.Ridge with its default solver."
+            )
         # About the mean of the table, sums of squares lose nothing to cancellation.
         shift = np.zeros(width) if model.scale else moments.mean
-        learner: Any = ridge_learner(settings.region_estimator, shift, target_sum / moments.weight)
+        target_shift = blocks.total(_target_sum) / moments.weight
+        learner: Any = BlockRidge(estimator, shift, target_shift)
     else:
         model.classes_ = found.classes
         learner = class_learner(settings.region_estimator, "region_estimator", width)
@@ -448,24 +440,26 @@ def fit_blocks(model: Any, blocks: Blocks) -> tuple[CascadeFit, Any]:
     return _fit_table(settings, blocks, found, table), scaler
 
 
-def _fit_table(settings: Settings, blocks: Blocks, found: Survey, table: BlockTable) -> CascadeFit:
+def _fit_table(
+    settings: Settings, blocks: Blocks, found: Survey, table: BlockTable
+) -> tuple[list[stages.Cascade], Any]:
     """Run all starts together and return their cascades, the best first."""
-    rng = check_random_state(settings.random_state)
-    errors = None
-    if settings.n_regions == "auto":
+    model, errors = settings.model, None
+    rng = check_random_state(model.random_state)
+    if model.n_regions == "auto":
         X, target, weight = table.rows(sample_rows(blocks, found, SAMPLE_ROWS, 0))
         data = TrainingData(X, target, table.classes, weight if (weight != 1.0).any() else None)
         n_regions, errors = choose_n_regions(data, settings, rng)
     else:
-        n_regions = limit_regions(settings.n_regions, found.n_rows)
+        n_regions = limit_regions(model.n_regions, found.n_rows)
     seeds = random_seeds(rng, settings.n_init if n_regions > 1 else 1)
-    routes = _first_routes(settings.init, blocks, found, table, n_regions, seeds, rng)
+    routes = _first_routes(blocks, found, table, n_regions, seeds, rng)
     runs = [Run(n_regions, route) for route in routes]
     engine = BlockEngine(blocks, table, found.n_rows)
-    cascades = run_sweeps(engine, runs, max_iter=settings.max_iter, keep=settings.keep)
+    cascades = run_sweeps(engine, runs, max_iter=settings.max_iter, keep=model.keep)
     for cascade in cascades:
         cascade.prune()
-    return CascadeFit(sorted(cascades, key=lambda cascade: cascade.selection_error), errors)
+    return sorted(cascades, key=lambda cascade: cascade.selection_error), errors
 
 
 def _weigh_classes(block: TrainingData, classes, factors) -> TrainingData:
@@ -477,22 +471,13 @@ def _target_sum(block: TrainingData) -> float:
     return float(block.sample_weight @ np.asarray(block.y, dtype=np.float64))
 
 
-def _first_routes(init, blocks, found, table, n_regions, seeds, rng) -> list[Callable]:
-    """Return the first assignment of rows for every start."""
-    states = [np.random.RandomState(seed) for seed in seeds]
+def _first_routes(blocks, found, table, n_regions, seeds, rng) -> list[Callable]:
+    """Return the first assignment of rows for every start, to centres of k-means."""
     if n_regions == 1:
         return [partial(_by_gates, (np.zeros((0, blocks.n_features)), np.zeros(0)))]
-    if init == "random":
-        return [partial(_at_random, seed, n_regions) for seed in seeds]
-    if init == "classes":
-        codes = np.arange(len(table.classes))
-        regions = [kernels.assign_classes(codes, n_regions, state) for state in states]
-        return [partial(_by_class, own) for own in regions]
     sampled = sample_rows(blocks, found, SAMPLE_ROWS, random_seeds(rng, 1)[0])
     X, _, weight = table.rows(sampled)
-    if init == "hyperplane":
-        gates = [kernels.hyperplane_gates(X, weight, n_regions, state) for state in states]
-        return [partial(_by_gates, own) for own in gates]
+    states = [np.random.RandomState(seed) for seed in seeds]
     centers = [kernels.first_centers(X, weight, n_regions, state) for state in states]
     for _ in range(kernels.LLOYD_STEPS):
         sums = blocks.total(_sum_centers, table, centers, combine=_add_starts)

@@ -1,6 +1,5 @@
 """Explanations of a cascade: the path through the gates, and the model of the region."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,29 +47,6 @@ def gate_section(cascade: Cascade, X: Any, region: int) -> ExplanationSection:
         "gate_scores": scores.tolist(),
     }
     return _region_section(summary, rows, values)
-
-
-def with_votes(
-    section: ExplanationSection, predictions: np.ndarray, predicted: Any
-) -> ExplanationSection:
-    """Add to a path how many of the cascades agree with their average."""
-    n_agreeing = int((predictions == predicted).sum())
-    summary = (
-        f"{section.summary} This is the best of {len(predictions)} cascades, whose average is "
-        f"predicted; {n_agreeing} of them predict {show(predicted)}."
-    )
-    values = {"n_cascades": len(predictions), "n_agreeing": n_agreeing}
-    return replace(section, summary=summary, values={**section.values, **values})
-
-
-def with_spread(section: ExplanationSection, predictions: np.ndarray) -> ExplanationSection:
-    """Add to a path the range of the predictions whose mean is predicted."""
-    n, low, high = len(predictions), show(predictions.min()), show(predictions.max())
-    summary = (
-        f"{section.summary} This is the best of {n} cascades, whose mean is predicted; their "
-        f"predictions range from {low} to {high}."
-    )
-    return replace(section, summary=summary, values={**section.values, "n_cascades": n})
 
 
 def _region_section(summary: str, rows: list[tuple], values: dict) -> ExplanationSection:

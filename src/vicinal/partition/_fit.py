@@ -6,9 +6,8 @@ that one pass over a table is enough for all of them.
 """
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -32,7 +31,12 @@ from vicinal._kernels.cascade import _hard as kernels
 from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import stages
-from vicinal.partition._learners import EstimatorLearner, fit_single, is_plain_lda, make_learner
+from vicinal.partition._learners import (
+    EstimatorLearner,
+    PerceptronLearner,
+    is_plain_lda,
+    make_learner,
+)
 from vicinal.partition.stages import Cascade, weighted_mean
 
 # Chosen on held-out training data, docs/results/partition_defaults.md.
@@ -53,31 +57,15 @@ _AUTO_STARTS, _AUTO_SWEEPS, _AUTO_SOFT_ITERATIONS = 4, 6, 60
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a fit, with defaults and names of learners resolved."""
+    """A model, and what its parameters stand for in a fit."""
 
+    model: Any
     region_estimator: Any
     reject_estimator: Any
-    n_regions: Any  # an integer or "auto"
-    init: Any  # name of a first assignment
     first_region: np.ndarray | None  # the assignment that the user gave as ``init``
     n_init: int
     max_iter: int
-    gating: str
-    alpha: float
-    monotone: bool
-    keep: str
-    selection: str
-    combine: str
-    validation_fraction: float
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
-    label: str
-
-    @property
-    def is_soft(self) -> bool:
-        """Whether gates are soft."""
-        return self.gating == "soft"
+    is_soft: bool
 
     @property
     def has_proba(self) -> bool:
@@ -85,31 +73,20 @@ class Settings:
         return self.is_soft or hasattr(self.region_estimator, "predict_proba")
 
 
-class CascadeFit(NamedTuple):
-    """Result of a fit."""
-
-    cascades: list[Cascade]  # best first
-    n_regions_errors: dict[int, float] | None  # of n_regions="auto"
-
-
 def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
     """Return the settings of a fit; ``data`` is ``None`` for a table in blocks of rows."""
-    given = {"gating": "hard", "alpha": 0.0, **model.get_params(deep=False)}
-    is_soft, is_named = given["gating"] == "soft", isinstance(model.init, str)
-    region, reject = given["region_estimator"], given["reject_estimator"] = learners(model)
+    gating, first, n_init = getattr(model, "gating", "hard"), None, model.n_init
+    is_soft, (region, reject) = gating == "soft", learners(model)
     if data is not None and (is_soft or not (is_plain_lda(region) and is_plain_lda(reject))):
         data.check_on_host(
             f"region_estimator={model.region_estimator!r}, reject_estimator="
-            f"{model.reject_estimator!r} and gating={given['gating']!r} cannot be fitted to device "
+            f"{model.reject_estimator!r} and gating={gating!r} cannot be fitted to device "
             "arrays; use region_estimator='lda' with hard gates"
         )
-    if model.max_iter is None:
-        given["max_iter"] = _MAX_SOFT_ITERATIONS if is_soft else _MAX_SWEEPS
-    given.update(label=type(model).__name__, first_region=None)
-    if not is_named:
-        first = _first_region(model.init, model.n_regions, n_samples)
-        given.update(first_region=first, init="kmeans", n_init=1)
-    return Settings(**{part.name: given[part.name] for part in fields(Settings)})
+    max_iter = model.max_iter or (_MAX_SOFT_ITERATIONS if is_soft else _MAX_SWEEPS)
+    if not isinstance(model.init, str):
+        first, n_init = _first_region(model.init, model.n_regions, n_samples), 1
+    return Settings(model, region, reject, first, n_init, max_iter, is_soft)
 
 
 def learners(model: Any) -> tuple[Any, Any]:
@@ -151,28 +128,28 @@ def weigh_classes(data: TrainingData, class_weight: Any) -> TrainingData:
     return replace(data, sample_weight=data.array(weights * factors[codes]))
 
 
-def fit_cascades(data: TrainingData, settings: Settings) -> CascadeFit:
-    """Choose the number of regions, run all starts and sort them by their errors."""
-    rng = check_random_state(settings.random_state)
+def fit_cascades(data: TrainingData, settings: Settings) -> tuple[list[Cascade], Any]:
+    """Return the cascades of all starts, the best first, and the errors of "auto" or ``None``."""
+    model, rng = settings.model, check_random_state(settings.model.random_state)
     n_regions, errors = choose_n_regions(data, settings, rng)
     train, validation = data, None
-    if settings.selection == "validation" and n_regions > 1:
-        train, validation = data.hold_out(settings.validation_fraction, rng)
+    if model.selection == "validation" and n_regions > 1:
+        train, validation = data.hold_out(model.validation_fraction, rng)
         if not len(validation):
             raise ValueError(
-                f"validation_fraction={settings.validation_fraction} of {len(data)} samples is "
+                f"validation_fraction={model.validation_fraction} of {len(data)} samples is "
                 "less than one sample; raise it, or use selection='train'."
             )
     cascades = _run_starts(train, validation, n_regions, settings, rng)
     n_open = sum(not cascade.converged for cascade in cascades)
-    if settings.monotone and n_open:
+    if model.monotone and n_open:
         warnings.warn(
             f"{n_open} of {len(cascades)} starts did not converge within "
             f"{max(cascade.n_iter for cascade in cascades)} sweeps; raise max_iter.",
             ConvergenceWarning,
             stacklevel=5,
         )
-    return CascadeFit(cascades, errors)
+    return cascades, errors
 
 
 def choose_n_regions(
@@ -183,27 +160,23 @@ def choose_n_regions(
     Regressors try all candidates; classifiers stop after two candidates that are worse than a
     smaller one.
     """
-    if settings.n_regions != "auto":
-        return limit_regions(settings.n_regions, len(data)), None
-    errors: dict[int, float] = {}
-    train, validation = data.hold_out(settings.validation_fraction, rng)
+    model, errors = settings.model, {}
+    if model.n_regions != "auto":
+        return limit_regions(model.n_regions, len(data)), None
+    train, validation = data.hold_out(model.validation_fraction, rng)
     if not len(validation):
         return 1, errors
-    soft_limit, hard_limit = _AUTO_SOFT_ITERATIONS, _AUTO_SWEEPS
-    trial = replace(
-        settings,
-        n_init=min(settings.n_init, _AUTO_STARTS),
-        max_iter=min(settings.max_iter, soft_limit if settings.is_soft else hard_limit),
-    )
+    most = _AUTO_SOFT_ITERATIONS if settings.is_soft else _AUTO_SWEEPS
+    n_init, max_iter = min(settings.n_init, _AUTO_STARTS), min(settings.max_iter, most)
+    trial = replace(settings, n_init=n_init, max_iter=max_iter)
     for n_regions in _AUTO_REGIONS:
         tried = list(errors.values())
         gets_worse = len(tried) > 2 and min(tried[-2:]) > min(tried[:-2])
         if n_regions > len(train) or (gets_worse and data.classes is not None):
             break
-        inner = validation if settings.selection == "validation" and n_regions > 1 else None
+        inner = validation if model.selection == "validation" and n_regions > 1 else None
         cascades = _run_starts(train, inner, n_regions, trial, rng)
-        if settings.combine == "best":
-            cascades = cascades[:1]
+        cascades = cascades[:1] if model.combine == "best" else cascades
         errors[n_regions] = _combined_loss(cascades, validation, settings)
     # The first of equal errors, that is the fewest regions.
     return min(errors, key=errors.__getitem__), errors
@@ -247,18 +220,22 @@ def _run_starts(
     rng: np.random.RandomState,
 ) -> list[Cascade]:
     """Fit one cascade per start and return them, the best first."""
-    seed = settings.random_state
+    model, seed = settings.model, settings.model.random_state
     if settings.is_soft:
         start: Any = partial(soft_start, data, validation, n_regions, settings)
         shares_memory = True
     elif n_regions == 1:
         own = int(seed) if isinstance(seed, Integral) else random_seeds(rng, 1)[0]
         learner = make_learner(settings.region_estimator, data, "region_estimator", is_single=True)
-        return [fit_single(learner, data, own)]
+        run = Run(1, None)
+        run.models = [learner.fit_region(data, data.array(np.arange(len(data))), own)]
+        error = weighted_mean(learner.losses(run.models, data)[0, :], data.weights)
+        run.record(Outcome(error, np.array([len(data)]), True, {}), "last")
+        return [run.result()]
     else:
         learner = make_learner(settings.region_estimator, data, "region_estimator")
         gate_learner = make_learner(settings.reject_estimator, data, "reject_estimator")
-        engine = ArrayEngine(data, learner, gate_learner, settings.monotone, validation)
+        engine = ArrayEngine(data, learner, gate_learner, model.monotone, validation)
         start = partial(hard_start, engine, n_regions, settings)
         shares_memory = engine.is_compiled
     # One BLAS thread per start, so that results do not depend on how many run in parallel.
@@ -267,10 +244,10 @@ def _run_starts(
         cascades = parallel_map(
             start,
             [(seed,) for seed in random_seeds(rng, n_starts)],
-            n_jobs=settings.n_jobs,
+            n_jobs=model.n_jobs,
             prefer="threads" if shares_memory else None,
-            label=settings.label,
-            verbose=settings.verbose,
+            label=type(model).__name__,
+            verbose=model.verbose,
         )
     return sorted(cascades, key=lambda cascade: cascade.selection_error)
 
@@ -283,7 +260,7 @@ def soft_start(
     seed: int,
 ) -> Cascade:
     """Fit a soft cascade from one start."""
-    problem = data.X, data.y, data.weights, n_regions, len(data.classes), settings.alpha
+    problem = data.X, data.y, data.weights, n_regions, len(data.classes), settings.model.alpha
     (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
         *problem, settings.max_iter, tol=1e-5, rng=np.random.RandomState(seed)
     )
@@ -299,17 +276,12 @@ def soft_start(
         ],
         soft=True,
     )
-    cascade.train_error = _soft_error(cascade, data)
-    cascade.selection_error = _soft_error(cascade, data if validation is None else validation)
+    cascade.train_error = _error(cascade, data)
+    cascade.selection_error = _error(cascade, data if validation is None else validation)
     cascade.region_sizes = np.bincount(cascade.apply(data.X), minlength=n_regions)
     cascade.history = {"objective": np.array(objectives)}
     cascade.n_iter, cascade.converged = len(objectives), converged
     return cascade
-
-
-def _soft_error(cascade: Cascade, data: TrainingData) -> float:
-    proba = cascade.predict_proba(data.X, data.classes)
-    return weighted_mean(proba.argmax(axis=1) != data.y, data.weights)
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
@@ -384,39 +356,13 @@ class Run:
         return self.best
 
 
-class Engine(ABC):
-    """Interface of the rows for the alternating fit."""
-
-    n_rows: int
-
-    @abstractmethod
-    def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
-        """Return, for every run, the rows that are now in each region."""
-
-    def set_regions(self, run: Run, models: list) -> None:
-        """Store the new region models (with ``monotone``, those that lower the loss)."""
-        run.models = models
-
-    @abstractmethod
-    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
-        """Return, for every run, the rows of gate ``k``, given the gates after it."""
-
-    def set_gate(self, run: Run, k: int, gate: Any) -> None:
-        """Store a new gate (with ``monotone``, if it lowers the loss)."""
-        run.gates[k] = gate
-
-    @abstractmethod
-    def reroute(self, runs: list[Run]) -> list[Outcome]:
-        """Route all rows by the new gates, and return the results of the sweep."""
-
-    def finish(self, runs: list[Run]) -> None:  # noqa: B027
-        """Complete the selected cascades; nothing to do by default."""
-
-
-def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> list[Cascade]:
+def run_sweeps(engine: Any, runs: list[Run], *, max_iter: int, keep: str) -> list[Cascade]:
     """Sweep until nothing changes or ``max_iter`` is reached, and return the cascades.
 
     A sweep refits all region models, then the gates from the last to the first, then routes again.
+    An engine provides ``n_rows``; ``region_problems(runs)`` and ``gate_problems(runs, k)``, the
+    rows of every region and of one gate; ``set_regions`` and ``set_gate``, which store new models
+    (with ``monotone``, those that lower the loss); and ``reroute(runs)``, the results of a sweep.
     """
     open_runs = runs
     for _ in range(max_iter):
@@ -432,9 +378,7 @@ def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> 
         open_runs = [run for run in open_runs if not run.converged]
         if not open_runs:
             break
-    cascades = [run.result() for run in runs]
-    engine.finish(runs)
-    return cascades
+    return [run.result() for run in runs]
 
 
 def _fit_region(problem: Problem, previous: Any) -> Any:
@@ -488,7 +432,7 @@ class _RowState:
         return int(self.rng.randint(_MAX_SEED))
 
 
-class ArrayEngine(Engine):
+class ArrayEngine:
     """Training data in arrays, with any learner of regions and of gates.
 
     Parameters
@@ -523,7 +467,7 @@ class ArrayEngine(Engine):
 
     def first_regions(self, settings: Any, n_regions: int, rng: np.random.RandomState) -> Any:
         """Return the region of each sample before the first sweep."""
-        data, init = self.data, settings.init
+        data, init = self.data, settings.model.init
         if settings.first_region is not None:
             return data.array(settings.first_region[data.positions])
         if init == "random":
@@ -615,10 +559,6 @@ class ArrayEngine(Engine):
         sizes = kernels.region_sizes(region, run.n_regions)
         return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, recorded, region)
 
-    def finish(self, runs: list[Run]) -> None:
-        for run in runs:
-            self.region_learner.finish(run.best.regions, self.data, run.best_region)
-
 
 def _gate_cost(passed: Any, rows: Any, labels: Any, weights: Any) -> float:
     """Return the cost of wrong decisions on the rows of a gate."""
@@ -632,7 +572,7 @@ def _error(cascade: Cascade, data: TrainingData) -> float:
     if data.classes is None:
         loss = (data.y - cascade.predict(data.X, data.y.dtype)) ** 2
     else:
-        loss = cascade.predict(data.X, data.classes.dtype) != data.labels
+        loss = stages.predict_labels([cascade], data.X, data.classes, True) != data.labels
     return weighted_mean(loss, data.host(data.weights))
 
 
@@ -641,6 +581,8 @@ def hard_start(engine: ArrayEngine, n_regions: int, settings: Any, seed: int) ->
     rng = np.random.RandomState(seed)
     region = engine.first_regions(settings, n_regions, rng)
     run = Run(n_regions, _RowState(region, rng))
-    (cascade,) = run_sweeps(engine, [run], max_iter=settings.max_iter, keep=settings.keep)
+    (cascade,) = run_sweeps(engine, [run], max_iter=settings.max_iter, keep=settings.model.keep)
+    if isinstance(engine.region_learner, PerceptronLearner):
+        engine.region_learner.scale_margins(cascade.regions, engine.data, run.best_region)
     cascade.prune()
     return cascade

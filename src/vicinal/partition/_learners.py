@@ -79,9 +79,6 @@ class EstimatorLearner:
         labels = data.labels
         return np.stack([one != labels for one in predicted])
 
-    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
-        """Complete the selected models; nothing to do."""
-
     def _fit(self, X, rows, target, weight, seed):
         model = clone_with_seed(self.estimator, seed)
         part = X if len(rows) == X.shape[0] else X[rows]
@@ -122,9 +119,6 @@ class LDALearner:
         find = linear_errors if data.xp is np else any_linear_errors
         return find(data.X, *stages.stacked_regions(models), data.y)
 
-    def finish(self, models: list, data: TrainingData, region: Any) -> None:
-        """Complete the selected models; nothing to do by default."""
-
 
 class LinearLearner(LDALearner):
     """Learner of linear scores per class; subclasses define ``_solve``.
@@ -154,10 +148,6 @@ class LinearLearner(LDALearner):
         scores = self._solve(data, rows, labels, weight, 2, seed, start)
         return stages.gate_of_scores(scores, data.X.dtype)
 
-    def _solve(self, data, rows, codes, weight, n_classes, seed, start):
-        """Return coefficients and intercepts for the given rows."""
-        raise NotImplementedError
-
 
 class PerceptronLearner(LinearLearner):
     """Averaged perceptron in single precision."""
@@ -185,7 +175,7 @@ class PerceptronLearner(LinearLearner):
         )
         return fit.coef, fit.intercept
 
-    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
+    def scale_margins(self, models: list, data: TrainingData, region: np.ndarray) -> None:
         """Scale the probabilities of each region by the spread of its training margins."""
         for k, model in enumerate(models):
             rows = np.flatnonzero(region == k)
@@ -242,9 +232,6 @@ class RidgeLearner:
         errors -= data.y[:, None]
         return np.ascontiguousarray(np.square(errors, out=errors).T)
 
-    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
-        """Complete the selected models; nothing to do."""
-
 
 def _gate_weights(data: TrainingData, weights: Any) -> Any:
     """Return the costs of a gate's rows, ``None`` if all are one."""
@@ -256,13 +243,6 @@ def known_start(start: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray
     if start is None or not np.isfinite(start[1][present]).all():
         return None
     return start[0][present], start[1][present]
-
-
-def fit_single(learner: Any, data: TrainingData, seed: int) -> stages.Cascade:
-    """Return the cascade of one region."""
-    model = learner.fit_region(data, data.array(np.arange(len(data))), seed)
-    loss = learner.losses([model], data)[0, :]
-    return stages.Cascade.single(model, stages.weighted_mean(loss, data.weights), len(data))
 
 
 def make_learner(

@@ -24,20 +24,19 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, validate_params
-from vicinal._base._explanation import ExplainRowMixin
+from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal.partition._blocks import fit_blocks
-from vicinal.partition._explain import cascade_sections, with_spread, with_votes
+from vicinal.partition._explain import cascade_sections
 from vicinal.partition._fit import (
     CLASSIFIERS,
     REGRESSORS,
-    CascadeFit,
     fit_cascades,
     learners,
     resolve,
     weigh_classes,
 )
-from vicinal.partition.stages import mean_prediction, mean_proba, predict_labels
+from vicinal.partition.stages import Cascade, mean_prediction, mean_proba, predict_labels
 
 
 @documented
@@ -101,15 +100,15 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         Stages equal those of a fit in memory; ``n_regions="auto"`` is selected on a sample.
         Perceptrons cannot be fitted to blocks.
         """
-        fit, self.scaler_ = fit_blocks(self, blocks)
-        self._store(fit)
+        found, self.scaler_ = fit_blocks(self, blocks)
+        self._store(*found)
 
-    def _store(self, fit: CascadeFit) -> None:
-        best = fit.cascades[0]
-        if fit.n_regions_errors is not None:
-            self.n_regions_errors_ = fit.n_regions_errors
-        self.restarts_ = fit.cascades if self.combine == "average" else [best]
-        self.start_errors_ = np.array([cascade.selection_error for cascade in fit.cascades])
+    def _store(self, cascades: list[Cascade], n_regions_errors: dict | None) -> None:
+        best = cascades[0]
+        if n_regions_errors is not None:
+            self.n_regions_errors_ = n_regions_errors
+        self.restarts_ = cascades if self.combine == "average" else [best]
+        self.start_errors_ = np.array([cascade.selection_error for cascade in cascades])
         self.region_estimators_ = best.regions
         self.reject_estimators_ = best.gates
         self.n_regions_ = best.n_regions
@@ -171,6 +170,16 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         }
         found = {"n_samples": sizes, "share": sizes / max(1, sizes.sum()), **means, **columns}
         return pandas.DataFrame(found, index=pandas.RangeIndex(self.n_regions_, name="region"))
+
+    def _sections(self, X, columns):
+        X, n_cascades = self._prepared(X), len(self.restarts_)
+        path, *coefficients = cascade_sections(self.restarts_[0], X, self.scaler_, columns)
+        if n_cascades > 1:
+            text, values = self._agreement(X)
+            values = {**path.values, "n_cascades": n_cascades, **values}
+            summary = f"{path.summary} This is the best of {n_cascades} cascades, {text}"
+            path = replace(path, summary=summary, values=values)
+        return [path, *coefficients]
 
     def _fold_model(self):
         # An array of first regions has one entry per row, and a fold has fewer rows.
@@ -380,7 +389,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         settings = resolve(self, data, num_samples(X))
         weighed = weigh_classes(data, self.class_weight)
         scaled, self.scaler_ = weighed.standardized() if self.scale else (weighed, None)
-        self._store(fit_cascades(scaled, settings))
+        self._store(*fit_cascades(scaled, settings))
         if self._reference is None:
             self._keep_rows(data.X, data.labels, data.sample_weight)
         return self
@@ -472,14 +481,13 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     def _has_proba(self) -> bool:
         return self.gating == "soft" or hasattr(learners(self)[0], "predict_proba")
 
-    def _sections(self, X, columns):
-        X = self._prepared(X)
-        path, *coefficients = cascade_sections(self.restarts_[0], X, self.scaler_, columns)
-        if len(self.restarts_) > 1:
-            options = X, self.classes_, self._has_proba()
-            votes = [predict_labels([cascade], *options)[0] for cascade in self.restarts_]
-            path = with_votes(path, np.array(votes), predict_labels(self.restarts_, *options)[0])
-        return [path, *coefficients]
+    def _agreement(self, X):
+        options = X, self.classes_, self._has_proba()
+        predicted = predict_labels(self.restarts_, *options)[0]
+        votes = [predict_labels([cascade], *options)[0] for cascade in self.restarts_]
+        n_agreeing = sum(bool(vote == predicted) for vote in votes)
+        text = f"whose average is predicted; {n_agreeing} of them predict {show(predicted)}."
+        return text, {"n_agreeing": n_agreeing}
 
 
 @saved(**{"scaler_.mean_": "p", "scaler_.scale_": "p"})
@@ -609,7 +617,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         data = replace(data, y=data.y.astype(data.X.dtype))
         settings = resolve(self, data, num_samples(X))
         scaled, self.scaler_ = data.standardized() if self.scale else (data, None)
-        self._store(fit_cascades(scaled, settings))
+        self._store(*fit_cascades(scaled, settings))
         self._keep_rows(data.X, data.y, data.sample_weight)
         return self
 
@@ -646,12 +654,10 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         deviation = (y - report["mean"].to_numpy()[region]) ** 2
         return report.assign(std=self._report(region, {"variance": deviation})["variance"] ** 0.5)
 
-    def _sections(self, X, columns):
-        X = self._prepared(X)
-        path, *coefficients = cascade_sections(self.restarts_[0], X, self.scaler_, columns)
-        if len(self.restarts_) > 1:
-            path = with_spread(path, np.array([one.predict(X, float)[0] for one in self.restarts_]))
-        return [path, *coefficients]
+    def _agreement(self, X):
+        predicted = [cascade.predict(X, float)[0] for cascade in self.restarts_]
+        low, high = show(min(predicted)), show(max(predicted))
+        return f"whose mean is predicted; their predictions range from {low} to {high}.", {}
 
 
 @validate_params(

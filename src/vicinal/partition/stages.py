@@ -243,20 +243,6 @@ class Cascade:
         self.n_iter = 0
         self.converged = False
 
-    @classmethod
-    def single(cls, model: Any, error: float, n_samples: int) -> "Cascade":
-        """Return the cascade of one region, which needs no sweeps."""
-        cascade = cls([model], [])
-        cascade.train_error = cascade.selection_error = error
-        cascade.region_sizes = np.array([n_samples])
-        cascade.history = {
-            "error": np.array([error]),
-            "region_sizes": cascade.region_sizes[None, :],
-            "disagreement": np.zeros((1, 0)),
-        }
-        cascade.n_iter, cascade.converged = 1, True
-        return cascade
-
     @property
     def n_regions(self) -> int:
         """Number of regions."""

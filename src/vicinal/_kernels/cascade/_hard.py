@@ -217,31 +217,19 @@ def quantile_row(values: Any, weight: Any, level: float) -> int:
 
 def assign_hyperplanes(X: Any, weight: Any, n_regions: int, rng: np.random.RandomState) -> Any:
     """Peel off one region after the other, each an equal share cut by a random direction."""
-    gates = hyperplane_gates(X, weight, n_regions, rng)
-    return route(decisions(X, *gates), X.shape[0])
-
-
-def hyperplane_gates(
-    X: Any, weight: Any, n_regions: int, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slices of ``assign_hyperplanes`` as gates: (n_regions - 1, n_features), offsets.
-
-    A gate lies halfway between the rows on either side of its cut, so that rounding moves no row.
-    """
-    coefs, offsets = np.zeros((n_regions - 1, X.shape[1])), np.ones(n_regions - 1)
-    xp = namespace(weight)
-    rest = xp.ones(X.shape[0], dtype=xp.bool, device=compat.device(weight))
+    xp, device = namespace(weight), compat.device(weight)
+    region = xp.zeros(X.shape[0], dtype=xp.int64, device=device)
+    rest = xp.ones(X.shape[0], dtype=xp.bool, device=device)
     for k in range(n_regions - 1):
-        direction = rng.standard_normal(X.shape[1])
-        along = X @ on_device_of(direction, X)
+        along = X @ on_device_of(rng.standard_normal(X.shape[1]), X)
         rows = xp.nonzero(rest)[0]
         values = xp.take(along, rows)
         cut = values[quantile_row(values, xp.take(weight, rows), 1.0 / (n_regions - k))]
-        rest = rest & (along > cut)
-        if not bool(xp.any(rest)):
-            break
-        coefs[k], offsets[k] = direction, -0.5 * float(cut + xp.min(along[rest]))
-    return coefs, offsets
+        passed = rest & (along > cut)
+        if not bool(xp.any(passed)):  # ties: the rest is the last region
+            return xp.where(rest, n_regions - 1, region)
+        region, rest = region + xp.astype(passed, xp.int64), passed
+    return region
 
 
 def assign_kmeans(
