@@ -7,7 +7,7 @@ import numpy as np
 
 from vicinal._base import TrainingData, random_seeds, saved, thread_map
 from vicinal._kernels.ensemble import _oblivious as kernels
-from vicinal._kernels.ensemble._boosting import weighted_quantile
+from vicinal._kernels.ensemble._boosting import Logistic, Multinomial, Quantile, SquaredError
 
 # Bins of equal width of a target statistic, random orders of the rows, rows a prior counts for.
 _CATEGORY_BINS, _PERMUTATIONS, _PRIOR = 16, 4, 1.0
@@ -155,6 +155,12 @@ class Boosting:
         if settings.loss == kernels.MULTINOMIAL:
             targets = np.eye(settings.n_scores)[data.y]
         self.codes = _TrainingCodes(data, settings, targets, self.rng)
+        self.loss: Any = {
+            kernels.SQUARED: SquaredError(),
+            kernels.LOGISTIC: Logistic(),
+            kernels.MULTINOMIAL: Multinomial(settings.n_scores),
+            kernels.QUANTILE: Quantile(settings.level),
+        }[settings.loss]
         self.intercept = self._best_constant(targets)
         self.score = np.tile(self.intercept, (len(data), 1))
         self.splits: list[tuple] = []
@@ -163,15 +169,12 @@ class Boosting:
         self.held: Any = held
         if held is not None:
             self.held_codes = self.codes.columns(held.X)
-            self.held_y = held.y.astype(np.float64)
             self.held_score = np.tile(self.intercept, (len(held), 1))
 
     def _best_constant(self, targets: np.ndarray) -> np.ndarray:
-        if self.settings.loss == kernels.QUANTILE:
-            return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
+        if self.settings.loss in (kernels.SQUARED, kernels.QUANTILE):
+            return np.atleast_1d(self.loss.constant(self.y, self.weights))
         mean = np.average(targets, axis=0, weights=self.weights)
-        if self.settings.loss == kernels.SQUARED:
-            return mean
         # A fold may lack a class: half a row of it is added.
         least = 0.5 / (1.0 + self.weights.sum())
         mean = np.clip(mean, least, 1.0 - least)
@@ -216,16 +219,15 @@ class Boosting:
         return self
 
     def _follow_held_out(self, split, values) -> None:
-        leaf = np.empty(len(self.held_y), dtype=np.uint8)
+        leaf = np.empty(len(self.held), dtype=np.uint8)
         kernels.leaf_codes(self.held_codes, *split[:2], leaf)
         kernels.add_values(values, leaf, self.held_score)
-        s, weights = self.settings, self.held.weights
-        rows = self.held_y, self.held_score, weights
-        self.losses.append(weights.sum() * kernels.mean_loss(s.loss, s.level, *rows))
+        score = self.held_score if self.settings.n_scores > 1 else self.held_score[:, 0]
+        self.losses.append(float(self.held.weights @ self.loss.value(self.held.y, score)))
 
     def held_scores(self, n_rounds: int) -> np.ndarray:
         """Return the scores of the held-out rows after some rounds."""
-        score = np.tile(self.intercept, (len(self.held_y), 1))
+        score = np.tile(self.intercept, (len(self.held), 1))
         columns, codes, _ = zip(*self.splits[:n_rounds], strict=True)
         trees = np.stack(columns), np.stack(codes), np.stack(self.values[:n_rounds])
         kernels.add_trees(self.held_codes, *trees, score)

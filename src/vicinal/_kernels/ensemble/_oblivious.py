@@ -161,30 +161,6 @@ def derivatives(loss, level, y, score, gradient, curvature):
             gradient[i, int(y[i])] -= 1.0
 
 
-@fast_jit
-def mean_loss(loss, level, y, score, weights):
-    """Return the weighted mean of the losses that :func:`derivatives` names."""
-    n_samples, n_scores = score.shape
-    total = 0.0
-    for i in range(n_samples):
-        F = score[i, 0]
-        if loss == SQUARED:
-            value = 0.5 * (y[i] - F) ** 2
-        elif loss == LOGISTIC:
-            value = max(F, 0.0) + np.log1p(np.exp(-abs(F))) - y[i] * F
-        elif loss == QUANTILE:
-            value = max(level * (y[i] - F), (level - 1.0) * (y[i] - F))
-        else:
-            for k in range(1, n_scores):
-                F = max(F, score[i, k])
-            value = 0.0
-            for k in range(n_scores):
-                value += np.exp(score[i, k] - F)
-            value = F + np.log(value) - score[i, int(y[i])]
-        total += weights[i] * value
-    return total / weights.sum()
-
-
 # --- trees ---
 
 
