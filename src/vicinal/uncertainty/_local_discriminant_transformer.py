@@ -178,15 +178,10 @@ class LocalDiscriminantTransformer(
                 "lower n_regions or give more rows."
             )
         self._find_regions(data)
-        memberships = np.zeros((len(data), len(self.classes_)))
-        memberships[np.arange(len(data)), data.host(data.y)] = data.host(data.weights)
-        within, between = kernels.class_scatters(
-            data.X,
-            self._shares(data.X),
-            self.centers_,
-            xp.astype(data.array(memberships), data.X.dtype),
-            offset=self.offset,
+        gated = kernels.gated_features(
+            data.X, self._shares(data.X), self.centers_, offset=self.offset
         )
+        within, between = kernels.class_scatters(gated, data.y, data.weights, len(self.classes_))
         directions, self.discriminability_ = kernels.fisher_directions(
             within, between, n_outputs, self.shrinkage
         )

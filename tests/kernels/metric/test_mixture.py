@@ -237,10 +237,8 @@ def test_features_by_hand():
 def test_scatters_equal_dense_ones(rng, offset):
     X, centers, codes = rng.normal(size=(30, 2)), rng.normal(size=(3, 2)), np.arange(30) % 3
     shares, weights = rng.dirichlet(np.ones(3), 30), rng.uniform(0.5, 2.0, 30)
-    members = np.zeros((30, 3))
-    members[np.arange(30), codes] = weights
-    within, between = class_scatters(X, shares, centers, members, offset=offset)
     Z = gated_features(X, shares, centers, offset=offset)
+    within, between = class_scatters(Z, codes, weights, 3)
     means = np.stack(
         [np.average(Z[codes == c], axis=0, weights=weights[codes == c]) for c in range(3)]
     )

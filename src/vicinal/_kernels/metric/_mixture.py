@@ -8,7 +8,12 @@ import array_api_compat as compat
 import numpy as np
 from scipy.linalg import eigh
 
-from vicinal._base import as_numpy, row_blocks
+from vicinal._base import row_blocks
+from vicinal._kernels.linear._covariance import (
+    lda_statistics,
+    statistics_means,
+    within_covariance,
+)
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 
@@ -258,39 +263,13 @@ def gated_features(X: Any, shares: Any, centers: Any, *, offset: bool) -> Any:
 
 
 def class_scatters(
-    X: Any,
-    shares: Any,
-    centers: Any,
-    class_indicators: Any,
-    *,
-    offset: bool,
+    features: Any, codes: Any, weights: Any, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Within- and between-class covariance of the gated features, on the host.
-
-    ``class_indicators`` (n, C) holds the weight of each row in the column of its class.
-    """
-    xp = compat.array_namespace(X)
-    width = centers.shape[0] * (X.shape[1] + bool(offset))
-    blocks = list(row_blocks(X.shape[0], 8 * (3 * width + class_indicators.shape[1])))
-
-    def features(block):
-        return gated_features(X[block, :], shares[block, :], centers, offset=offset)
-
-    class_weights = xp.sum(class_indicators, axis=0)
-    sums = sum(class_indicators[block, :].T @ features(block) for block in blocks)
-    means = sums / class_weights[:, None]  # (C, width)
-    within = np.zeros((width, width))
-    for block in blocks:
-        residual = features(block) - (
-            xp.astype(class_indicators[block, :] > 0, class_indicators.dtype) @ means
-        )
-        weights = xp.sum(class_indicators[block, :], axis=1)
-        within += as_numpy((residual * weights[:, None]).T @ residual).astype(np.float64)
-    counts = as_numpy(class_weights).astype(np.float64)
-    class_means = as_numpy(means).astype(np.float64)
-    total = counts.sum()
-    spread = class_means - counts @ class_means / total
-    return within / total, (spread * (counts / total)[:, None]).T @ spread
+    """Within- and between-class covariance of gated features, on the host."""
+    statistics = lda_statistics(features, codes, weights, n_classes)
+    means, share = statistics_means(statistics), statistics.weights / statistics.weights.sum()
+    spread = means - share @ means
+    return within_covariance(statistics), (spread * share[:, None]).T @ spread
 
 
 def fisher_directions(
