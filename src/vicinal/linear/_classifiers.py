@@ -71,8 +71,7 @@ class _LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         return scores / scores.dtype.type(getattr(self, "margin_scale_", 1.0))
 
-    def _sections(self, X, columns):
-        return linear_sections(self, X, columns)
+    _sections = linear_sections
 
     def _store_scores(self, coef, intercept, dtype):
         """Store the coefficients in ``dtype``, one row for two classes."""

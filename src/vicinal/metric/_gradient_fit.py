@@ -25,33 +25,12 @@ _FIRST_ROWS, _ROUND_ROWS, _LAST_ROWS = 300, 500, 1000
 _OVERLAP = 0.1
 
 
-@dataclass(frozen=True)
-class GradientSettings:
-    """Resolved parameters."""
-
-    name: str  # of the model's class
-    kernel: str
-    metric: str
-    n_rounds: int
-    alphas: np.ndarray  # ascending
-    max_block_size: int
-    verbose: int
-
-
-def resolve(model: Any) -> GradientSettings:
-    """Return the checked settings of a model."""
+def penalties(model: Any) -> np.ndarray:
+    """Return the checked penalties of a model, ascending."""
     alphas = _ALPHAS if model.alphas is None else np.asarray(model.alphas, dtype=np.float64)
     if alphas.ndim != 1 or not len(alphas) or not np.all(alphas > 0.0):
         raise ValueError(f"alphas={model.alphas!r} must be a non-empty list of positive numbers.")
-    return GradientSettings(
-        type(model).__name__,
-        model.kernel,
-        model.metric,
-        model.n_rounds,
-        np.sort(alphas),
-        model.max_block_size,
-        model.verbose,
-    )
+    return np.sort(alphas)
 
 
 @dataclass(frozen=True)
@@ -84,8 +63,8 @@ class _Candidates:
     of indices, of the scale and of the penalty.
     """
 
-    def __init__(self, settings: GradientSettings, data: GradientRows, components, scales):
-        self._kernel, self._alphas = settings.kernel, settings.alphas
+    def __init__(self, model: Any, data: GradientRows, components, scales):
+        self._kernel, self._alphas = model.kernel, penalties(model)
         self._data, self._scales = data, scales
         mapped = kernels.map_rows(data.Z, components)
         mean = data.weights @ mapped / data.weights.sum()
@@ -149,35 +128,33 @@ class _Candidates:
         }
 
 
-def _fit_round(
-    data: GradientRows, settings: GradientSettings, components, scales, start: dict | None
-) -> dict:
+def _fit_round(data: GradientRows, model: Any, components, scales, start: dict | None) -> dict:
     """Fit the ridge in given coordinates.
 
     Scale and penalty are those of least leave-one-out error: downhill from those of another round,
     or among all.
     """
-    fit = _Candidates(settings, data, components, scales)
+    fit = _Candidates(model, data, components, scales)
     return fit.round(fit.lowest() if start is None else fit.downhill(start))
 
 
-def learn_metric(data: GradientRows, settings: GradientSettings, rng, n_rounds: int) -> dict:
+def learn_metric(data: GradientRows, model: Any, rng, n_rounds: int) -> dict:
     """Alternate ridge and metric; return the round of least leave-one-out error.
 
     A wide kernel is close to a polynomial of low degree and cannot see columns of higher-order
     effect, so the rounds also start at a narrow scale.
     """
-    metrics = _metrics(data, settings)
+    metrics = _metrics(data, model)
     n_first = min(_FIRST_ROUNDS, max(n_rounds - 1, 0))
     starts = [_SCALES, _NARROW] if n_first else [_SCALES]
     n_fits = len(starts) + len(metrics) * ((len(starts) - 1) * n_first + n_rounds)
     tried: list[tuple[float, dict]] = []
     few = data.some(_FIRST_ROWS, rng)
-    with Progress(n_fits, settings.name, verbose=settings.verbose) as progress:
+    with Progress(n_fits, type(model).__name__, verbose=model.verbose) as progress:
 
         def fit(components, scales, start=None, charge=0.0):
-            start = start or _fit_round(few, settings, components, scales, None)
-            found = _fit_round(data, settings, components, scales, start)
+            start = start or _fit_round(few, model, components, scales, None)
+            found = _fit_round(data, model, components, scales, start)
             tried.append((found["error"] * np.exp(charge), found))
             progress.advance(note=f"leave-one-out error {found['error']:.4g}")
             return found
@@ -195,39 +172,37 @@ def learn_metric(data: GradientRows, settings: GradientSettings, rng, n_rounds: 
     return min(tried, key=lambda pair: pair[0])[1]
 
 
-def _metrics(data: GradientRows, settings: GradientSettings) -> dict[str, float]:
+def _metrics(data: GradientRows, model: Any) -> dict[str, float]:
     """Return the metrics to try, with the logarithm of the gain that each needs."""
-    if settings.metric != "auto":
-        return {settings.metric: 0.0}
+    if model.metric != "auto":
+        return {model.metric: 0.0}
     d = data.Z.shape[1]
     charge = d * (d - 1) / data.copies.sum()
     return {"diagonal": 0.0} | ({"full": charge} if charge <= _MAX_CHARGE else {})
 
 
-def learn_start(data: GradientRows, settings: GradientSettings, rng) -> dict:
+def learn_start(data: GradientRows, model: Any, rng) -> dict:
     """Return metric, scale and penalty learned from a sample of the rows."""
-    return learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, settings.n_rounds)
+    return learn_metric(data.some(_ROUND_ROWS, rng), model, rng, model.n_rounds)
 
 
-def _choose(
-    data: GradientRows, settings: GradientSettings, rng, start: dict | None
-) -> tuple[dict, int]:
+def _choose(data: GradientRows, model: Any, rng, start: dict | None) -> tuple[dict, int]:
     """Choose metric, scale and penalty; return them and how many rows were used in the end.
 
     ``start`` has those of other rows, from which the search begins.
     """
     if start is None and len(data) <= _ROUND_ROWS:
-        return learn_start(data, settings, rng), len(data)
+        return learn_start(data, model, rng), len(data)
     some = data.some(_LAST_ROWS, rng)
-    return _finish(some, start or learn_start(data, settings, rng), settings), len(some)
+    return _finish(some, start or learn_start(data, model, rng), model), len(some)
 
 
-def _finish(data: GradientRows, found: dict, settings: GradientSettings) -> dict:
+def _finish(data: GradientRows, found: dict, model: Any) -> dict:
     """Choose scale and penalty by more rows, and let the metric follow once."""
-    rounds = [_fit_round(data, settings, found["components"], _SCALES, found)]
-    if settings.n_rounds:  # without rounds the columns stay as they are
+    rounds = [_fit_round(data, model, found["components"], _SCALES, found)]
+    if model.n_rounds:  # without rounds the columns stay as they are
         own = kernels.gradient_map(rounds[0]["gradients"], diagonal=found["components"].ndim == 1)
-        rounds.append(_fit_round(data, settings, own, _SCALES, rounds[0]))
+        rounds.append(_fit_round(data, model, own, _SCALES, rounds[0]))
     return min(rounds, key=_error)
 
 
@@ -240,18 +215,16 @@ def _ridge(
     return kernels.kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
 
 
-def predict_fold(
-    data: GradientRows, Z: np.ndarray, settings: GradientSettings, rng, start: dict
-) -> np.ndarray:
+def predict_fold(data: GradientRows, Z: np.ndarray, model: Any, rng, start: dict) -> np.ndarray:
     """Return the outputs at other rows ``Z`` of a ridge of ``data``, from a given start."""
     some = data.some(_ROUND_ROWS, rng)
-    found = _finish(some, start, settings)
+    found = _finish(some, start, model)
     ridge = found["ridge"]
     if len(some) < len(data):
-        ridge = _ridge(data, found, settings.kernel, n_left_out=1)
+        ridge = _ridge(data, found, model.kernel, n_left_out=1)
     mapped = kernels.map_rows(data.Z, found["components"])
     distances = cdist(kernels.map_rows(Z, found["components"]), mapped)
-    K = kernels.kernel_values(distances, found["bandwidth"], settings.kernel)
+    K = kernels.kernel_values(distances, found["bandwidth"], model.kernel)
     return K @ ridge.dual_coef + ridge.intercept
 
 
@@ -327,19 +300,17 @@ class Tree(NamedTuple):
         return out
 
 
-def fit_tree(
-    data: GradientRows, settings: GradientSettings, rng, start: dict | None = None
-) -> Tree:
+def fit_tree(data: GradientRows, model: Any, rng, start: dict | None = None) -> Tree:
     """Cut the rows into blocks, and fit the model of every block, from a start if given."""
     splits: list[dict] = []
     blocks: list[dict] = []
 
     def grow(rows) -> int:
-        fits = len(rows) <= settings.max_block_size
-        sides = None if fits else _split(data[rows], rows, settings, rng)
+        fits = len(rows) <= model.max_block_size
+        sides = None if fits else _split(data[rows], rows, model, rng)
         if sides is None:
-            rows = _sample(rows, settings.max_block_size, rng)
-            blocks.append(_fit_block(data[rows], rows, settings, rng, start))
+            rows = _sample(rows, model.max_block_size, rng)
+            blocks.append(_fit_block(data[rows], rows, model, rng, start))
             return -len(blocks)
         split, left, right = sides
         index = len(splits)
@@ -348,19 +319,17 @@ def fit_tree(
         return index
 
     root = grow(np.arange(len(data)))
-    return Tree(settings.kernel, root, splits, blocks)
+    return Tree(model.kernel, root, splits, blocks)
 
 
-def _fit_block(
-    data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng, start: dict | None
-) -> dict:
+def _fit_block(data: GradientRows, rows: np.ndarray, model: Any, rng, start: dict | None) -> dict:
     """Learn the metric on some of the rows and the ridge on all of them."""
-    found, n_seen = _choose(data, settings, rng, start)
+    found, n_seen = _choose(data, model, rng, start)
     ridge, gradients = found.pop("ridge"), found.pop("gradients")
     if len(gradients) > gradients.shape[1]:
         gradients = np.linalg.qr(gradients, mode="r")  # fewer rows of the same product
     if n_seen < len(rows):
-        ridge = _ridge(data, found, settings.kernel)
+        ridge = _ridge(data, found, model.kernel)
     return {
         **found,
         "rows": rows,
@@ -372,9 +341,9 @@ def _fit_block(
     }
 
 
-def _split(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> tuple | None:
+def _split(data: GradientRows, rows: np.ndarray, model: Any, rng) -> tuple | None:
     """Split at the median along the direction in which the prediction changes most."""
-    gradients = learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, 1)["gradients"]
+    gradients = learn_metric(data.some(_ROUND_ROWS, rng), model, rng, 1)["gradients"]
     direction = kernels.gradient_directions(gradients)[1][:, -1]
     along = data.Z @ direction
     threshold = float(along[quantile_row(along, data.weights, 0.5)])

@@ -34,7 +34,6 @@ from vicinal.metric._gradient_fit import (
     fit_tree,
     learn_start,
     predict_fold,
-    resolve,
 )
 
 # Of more rows than this, scale, penalty and metric are selected on a small share of them.
@@ -112,7 +111,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
 
     def _fit_tree(self, rows: GradientRows, start: dict | None = None) -> np.ndarray:
         """Store the tree of blocks; return the outputs of every row left out."""
-        tree = fit_tree(rows, resolve(self), check_random_state(self.random_state), start)
+        tree = fit_tree(rows, self, check_random_state(self.random_state), start)
         _, self._root, self.splits_, self.blocks_ = tree
         importances = sum(len(b["rows"]) * (b["gradients"] ** 2).sum(axis=0) for b in tree.blocks)
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
@@ -145,8 +144,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
     def _row_numbers(self, X):
         return self._queries(X)[0]
 
-    def _sections(self, X, columns):
-        return slope_sections(self, X, columns)
+    _sections = slope_sections
 
 
 @saved(target_mean_="o", target_scale_="o", mean_="p", scale_="p", blocks_="* | * *")
@@ -274,14 +272,14 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
             return self._left_out(X, y, sample_weight, np.concatenate(fold_entries(folds, rows)))
         model = clone(self)
         Y = np.reshape(np.asarray(y, dtype=np.float64), (len(X), -1))
-        data, settings = model._standardised_targets(X, Y, weights), resolve(model)
+        data = model._standardised_targets(X, Y, weights)
         rng = check_random_state(model.random_state)
-        start = learn_start(data[rows_outside(folds[0], len(X))], settings, rng)
+        start = learn_start(data[rows_outside(folds[0], len(X))], model, rng)
 
         def predict(folds) -> HeldOut:
             entries = fold_entries(folds, rows)
             parts = [
-                predict_fold(data[rows_outside(fold, len(X))], data.Z[own], settings, rng, start)
+                predict_fold(data[rows_outside(fold, len(X))], data.Z[own], model, rng, start)
                 for fold, own in zip(folds, entries, strict=True)
             ]
             predictions = np.concatenate(parts) * model.target_scale_ + model.target_mean_

@@ -415,8 +415,7 @@ class _NeuralNeighbors(
         joined = xp.concat(self._embedded(scores), axis=1) / self.n_estimators**0.5
         return xp.astype(joined, self._dtype)
 
-    def _sections(self, X, columns):
-        return neighbor_sections(self, X, columns)
+    _sections = neighbor_sections
 
     @property
     def _n_features_out(self) -> int:

@@ -246,8 +246,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
 
-    def _sections(self, X, columns):
-        return surrogate_sections(self, X, columns)
+    _sections = surrogate_sections
 
     def _prepared(self, X):
         X = query_rows(self, X)

@@ -265,25 +265,26 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         X = query_rows(self, X, order="C")
         return pairwise_distances_argmin(X, self.cluster_centers_)
 
-    def _sections(self, X, columns):
-        return cluster_sections(self, X, columns)
+    _sections = cluster_sections
 
 
 @dataclass(frozen=True)
 class SVMSettings:
     """Settings of a fit, with "auto" and "scale" resolved."""
 
+    model: DivideConquerSVC
     gamma: float
     n_clusters: int
-    max_cluster_size: int
-    n_levels: int
-    tol: float
-    parallel: dict
+
+    @property
+    def parallel(self) -> dict:
+        """Options of ``parallel_map``."""
+        return {"n_jobs": self.model.n_jobs, "verbose": self.model.verbose}
 
     @property
     def svm(self) -> SVC:
         """SVM of a cluster; the weights of its rows include C."""
-        shared = {"tol": self.tol, "cache_size": _CACHE_MIB, "decision_function_shape": "ovo"}
+        shared = {"tol": self.model.tol, "cache_size": _CACHE_MIB, "decision_function_shape": "ovo"}
         return SVC(C=1.0, gamma=self.gamma, **shared)
 
 
@@ -301,14 +302,7 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> SVMSettings:
     square = np.average(data.X.astype(np.float64) ** 2, axis=0, weights=data.weights)
     variance = square.mean() - mean.mean() ** 2
     scale = float(1.0 / (len(mean) * variance)) if variance > 0 else 1.0
-    return SVMSettings(
-        gamma=scale if model.gamma == "scale" else float(model.gamma),
-        n_clusters=n_clusters,
-        max_cluster_size=model.max_cluster_size,
-        n_levels=model.n_levels,
-        tol=model.tol,
-        parallel={"n_jobs": model.n_jobs, "verbose": model.verbose},
-    )
+    return SVMSettings(model, scale if model.gamma == "scale" else float(model.gamma), n_clusters)
 
 
 # --- clusters -------------------------------------------------------------------------------------
@@ -321,9 +315,9 @@ def divide(X: np.ndarray, weights: np.ndarray, settings: SVMSettings, seed: int)
     for _ in range(_SPLIT_ROUNDS):
         centers, labels, sizes = _filled(centers, X)
         divided = {}
-        for c in np.flatnonzero(sizes > settings.max_cluster_size):
+        for c in np.flatnonzero(sizes > settings.model.max_cluster_size):
             rows = np.flatnonzero(labels == c)
-            n_parts = ceil(2 * sizes[c] / settings.max_cluster_size)
+            n_parts = ceil(2 * sizes[c] / settings.model.max_cluster_size)
             parts = learn_centers(X[rows], weights[rows], n_parts, rng)
             if len(parts) > 1:
                 divided[c] = parts
@@ -467,10 +461,10 @@ def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings, seed:
         signs = np.where(data.y[rows] == second, 1.0, -1.0)
         problems.append((rows, signs, np.zeros(len(rows))))
     n_finest = labels.max() + 1
-    for level in range(settings.n_levels, 0, -1):
-        if level < settings.n_levels:  # fewer clusters, centred on the support vectors so far
+    for level in range(settings.model.n_levels, 0, -1):
+        if level < settings.model.n_levels:  # fewer clusters, centred on the support vectors so far
             support = np.unique(np.concatenate([rows[alpha > 0] for rows, _, alpha in problems]))
-            n_clusters = max(1, round(n_finest ** (level / settings.n_levels)))
+            n_clusters = max(1, round(n_finest ** (level / settings.model.n_levels)))
             centers = KMeans(min(n_clusters, len(support)), n_init=1, random_state=rng)
             centers.fit(X[support], sample_weight=data.weights[support])
             labels = pairwise_distances_argmin(X, centers.cluster_centers_)
@@ -482,10 +476,10 @@ def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings, seed:
             X[rows], signs, bounds[rows], alpha, settings
         )
         columns[rows, number] = alpha * signs
-        if worst > settings.tol:
+        if worst > settings.model.tol:
             warnings.warn(
                 f"The exact solver stopped after {_MAX_STEPS} steps with a violation of "
-                f"{worst:.3g}, above tol={settings.tol}; raise tol or lower C.",
+                f"{worst:.3g}, above tol={settings.model.tol}; raise tol or lower C.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -513,6 +507,6 @@ def _solve_dual(X, signs, bounds, alpha, settings: SVMSettings) -> tuple:
     """Descend from ``alpha``; return the solution, its value, the steps and the violation."""
     alpha, gamma = alpha.copy(), settings.gamma
     gradient = _divide_conquer.dual_gradient(X, signs, alpha, gamma)
-    limits = settings.tol, _MAX_STEPS, _divide_conquer.cache_rows_for(len(X), _CACHE_MIB)
+    limits = settings.model.tol, _MAX_STEPS, _divide_conquer.cache_rows_for(len(X), _CACHE_MIB)
     steps, worst = _divide_conquer.descend_dual(X, signs, bounds, gamma, alpha, gradient, *limits)
     return alpha, _divide_conquer.dual_objective(alpha, gradient), steps, worst

@@ -1,7 +1,7 @@
 """Divide a feature space into subspaces: random, principal, discriminant, and by blocks."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from numbers import Integral, Real
 from typing import Any
@@ -218,7 +218,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         self._reference = None
         blocks, found = survey(blocks, has_classes=self.method == "discriminant")
         constant, mean = found.moments.constant, found.moments.mean
-        encoded = blocks.then(_encode, found.classes)
+        encoded = blocks.then(encoded_block, found.classes)
         self._learn(SummedRows(encoded, found.n_rows, constant, mean, found.classes, np.float64))
 
     def _learn(self, rows: "SummedRows") -> None:
@@ -386,9 +386,10 @@ class SummedRows:
 Learned = tuple[list, list[list[np.ndarray]], list[np.ndarray]]
 
 
-def _encode(block: TrainingData, classes: Any) -> TrainingData:
-    codes = None if classes is None else np.searchsorted(classes, block.y)
-    return TrainingData(dense(block), codes, classes, block.sample_weight)
+def encoded_block(block: TrainingData, classes: Any) -> TrainingData:
+    """Return a block of dense rows, with codes for labels if there are classes."""
+    y = block.y if classes is None else np.searchsorted(classes, block.y)
+    return replace(block, X=dense(block), y=y, classes=classes)
 
 
 def _sum_scatter(data: TrainingData, columns, center) -> np.ndarray:

@@ -24,7 +24,6 @@ from vicinal._base import (
     TrainingData,
     check_fold_count,
     cross_fit,
-    dense,
     fit_weighted,
     join_blocks,
     parallel_map,
@@ -34,7 +33,7 @@ from vicinal._base import (
     survey,
     takes_weights,
 )
-from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition
+from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition, encoded_block
 
 METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
 
@@ -43,15 +42,11 @@ METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
 class FusionSettings:
     """Settings of a fusion, with seeds and the local model resolved."""
 
-    name: str  # of the fusion's class
+    model: Any
     decompositions: list  # unfitted, with seeds
-    include_full: bool
     local: Any  # unfitted local model
     stack_method: str
     classes: Any  # None for regression
-    cv: Any
-    n_jobs: Any
-    verbose: int
 
     def scores(self, view: tuple, X: Any) -> np.ndarray:
         """Return the scores of a local model."""
@@ -90,17 +85,7 @@ def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) ->
             f"stack_method={stack_method!r}, but {local!r} has no such method; use "
             "stack_method='auto'."
         )
-    return FusionSettings(
-        type(model).__name__,
-        _decompositions(model, classes, rng),
-        model.include_full,
-        local,
-        stack_method,
-        classes,
-        model.cv,
-        model.n_jobs,
-        model.verbose,
-    )
+    return FusionSettings(model, _decompositions(model, classes, rng), local, stack_method, classes)
 
 
 def _decompositions(model: Any, classes: Any, rng: np.random.RandomState) -> list:
@@ -201,7 +186,7 @@ def _unfitted_views(
         for number, own in enumerate(decompositions)
         for index in range(own.n_subspaces_)
     ]
-    if settings.include_full:
+    if settings.model.include_full:
         subspaces.append(("all features", None, 0))
     seeds = random_seeds(rng, len(subspaces))
     views = [
@@ -224,7 +209,7 @@ def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels
     weights = data.sample_weight
     decompositions = [own.fit(data.X, data.y, weights) for own in settings.decompositions]
     names, views = _unfitted_views(decompositions, settings, rng)
-    if isinstance(settings.cv, str):
+    if isinstance(settings.model.cv, str):
         fitted = _fit_views(views, data, settings)
         scores = np.hstack([settings.scores(view, data.X) for view in fitted])
     else:
@@ -237,18 +222,18 @@ def _held_out_scores(
     views: list, data: TrainingData, settings: FusionSettings, seed: int
 ) -> np.ndarray:
     """Return the scores of every row by models of other folds."""
-    splitter = check_cv(settings.cv, data.y, classifier=settings.classes is not None)
-    if isinstance(settings.cv, Integral) or settings.cv is None:
+    model = settings.model
+    splitter = check_cv(model.cv, data.y, classifier=settings.classes is not None)
+    if isinstance(model.cv, Integral) or model.cv is None:
         splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
     tests = [test for _, test in splitter.split(data.X, data.y)]
     rows = np.concatenate(tests)
     if len(np.unique(rows)) < len(data):
         raise ValueError(
-            f"cv={settings.cv!r} must hold out every row; use a partition of the rows, such as "
-            "KFold."
+            f"cv={model.cv!r} must hold out every row; use a partition of the rows, such as KFold."
         )
     blocks = []
-    with Progress(len(views), f"{settings.name} folds", verbose=settings.verbose) as progress:
+    with Progress(len(views), f"{type(model).__name__} folds", verbose=model.verbose) as progress:
         for view in views:
             scores = cross_fit(
                 functools.partial(_fit_fold, view),
@@ -257,7 +242,7 @@ def _held_out_scores(
                 data.y,
                 tests,
                 sample_weight=data.sample_weight,
-                n_jobs=settings.n_jobs,
+                n_jobs=model.n_jobs,
                 prefer="threads",
             )
             blocks.append(np.empty((len(data), scores.shape[1])))
@@ -285,10 +270,10 @@ def _fit_views(views: list, data: TrainingData, settings: FusionSettings) -> lis
     return parallel_map(
         _fit_view,
         [(view, data.X, data.y, data.sample_weight) for view in views],
-        n_jobs=settings.n_jobs,
+        n_jobs=settings.model.n_jobs,
         prefer="threads",
-        label=f"{settings.name} subspaces",
-        verbose=settings.verbose,
+        label=f"{type(settings.model).__name__} subspaces",
+        verbose=settings.model.verbose,
     )
 
 
@@ -319,14 +304,14 @@ def encoded_blocks(cv: Any, blocks: Blocks) -> tuple[Blocks, Survey]:
             f"cv={cv!r} needs rows in memory; for blocks of rows, use a number of folds."
         )
     check_fold_count(int(cv), found.class_rows)
-    return blocks.then(_encode, found.classes), found
+    return blocks.then(encoded_block, found.classes), found
 
 
 def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalModels:
     """Learn decompositions and local models, and score the training rows where they are."""
     decompositions = [own.fit_blocks(blocks) for own in settings.decompositions]
     names, views = _unfitted_views(decompositions, settings, rng)
-    folds = Folds(random_seeds(rng, 1)[0], int(settings.cv))
+    folds = Folds(random_seeds(rng, 1)[0], int(settings.model.cv))
     fold_views = [_fit_fold_blocks(views, blocks, folds, fold) for fold in range(folds.n_folds)]
     by_subspace = [list(own) for own in zip(*fold_views, strict=True)]
     scores = blocks.then(_score, settings, by_subspace, folds, n_features=0).held()
@@ -343,10 +328,6 @@ class Folds(NamedTuple):
         """Return the folds of the rows of a block."""
         uniforms = row_uniforms(self.seed, block.start, len(block))
         return (self.n_folds * uniforms).astype(np.int64)
-
-
-def _encode(block: TrainingData, classes) -> TrainingData:
-    return replace(block, X=dense(block), y=np.searchsorted(classes, block.y))
 
 
 def _outside(block: TrainingData, folds: Folds, fold: int) -> TrainingData:

@@ -27,7 +27,6 @@ from vicinal._base import (
     atomic_fit_blocks,
     block_limits,
     class_factors,
-    dense,
     documented,
     namespace,
     predicted_labels,
@@ -51,6 +50,7 @@ from vicinal._kernels.calibration._probabilities import (
 from vicinal._kernels.linear._scatter import column_means
 from vicinal._kernels.subspace import _truncated_rbf as kernels
 from vicinal.subspace._explain import slope_section
+from vicinal.subspace._feature_space_decomposition import encoded_block
 
 _CONSTRAINTS: dict = {
     # Terms of a higher degree are zero in double precision.
@@ -194,7 +194,7 @@ def fit_ridge_blocks(
     The scores, a number per row and class, are computed by the workers where they are needed.
     """
     settings = _resolve_blocks(model, blocks, found)
-    rows = blocks.then(_encode, found.classes)
+    rows = blocks.then(encoded_block, found.classes)
     sums = rows.total(_sum_ridge, settings, unit, combine=add_tuples)
     coef, intercept, state = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
     fit = TruncatedFit(coef, intercept)
@@ -217,11 +217,6 @@ def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> TruncatedSetti
         squares = ((sample.X - mean) ** 2).sum(axis=1)
         _warn_if_cut_short(squares, sample.sample_weight, gamma, model.order)
     return TruncatedSettings(mean, gamma, model.order, model.alpha, "primal", model.max_features)
-
-
-def _encode(block: Any, classes: Any) -> TrainingData:
-    y = block.y if classes is None else np.searchsorted(classes, block.y)
-    return TrainingData(dense(block), y, classes, block.sample_weight, start=block.start)
 
 
 def _features_and_targets(block: TrainingData, settings: TruncatedSettings) -> tuple:
