@@ -193,4 +193,4 @@ def test_rounding_does_not_choose_among_starts_that_meet(gain, chosen):
         )
         for position, bound in enumerate((-4.0, -4.0 + gain))
     ]
-    assert_array_equal(best_mixture(ends, np.zeros(2)).components.means, np.full((1, 2), chosen))
+    assert_array_equal(best_mixture(ends, np.zeros(2))[0].means, np.full((1, 2), chosen))

@@ -191,11 +191,21 @@ class _NeuralNeighbors(
         dtype = np.float32 if data.xp is np else data.X.dtype
         return Voters(self._scores(data.X, dtype), values, weights / self._weight_unit)
 
-    def _fit_nets(self, data: TrainingData) -> None:
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Train the networks.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,), for regression also (n_samples, n_outputs)
+            Labels or targets.
+        """
+        data = self._data(X, y, sample_weight)
         voters, pool = self._learn(data), np.arange(len(data))
         (self.nets_,) = self._train(data, voters, [pool])
         self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
         self._store(voters)
+        return self
 
     def _train(self, data: TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
         """Return the nets of every pool of rows, trained on ``device``."""
@@ -492,18 +502,6 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
     ((1, 500), 3)
     """
 
-    @atomic_fit
-    def fit(self, X, y, sample_weight=None):
-        """Train the networks.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
-        """
-        self._fit_nets(self._data(X, y, sample_weight))
-        return self
-
     def _data(self, X, y, sample_weight) -> TrainingData:
         options: dict = {**_TARGETS, "ensure_min_samples": 2}
         data = training_data(self, X, y, sample_weight, arrays=True, **options)
@@ -664,12 +662,6 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         verbose=0,
     ):
         store_parameters(self, locals())
-
-    @atomic_fit
-    def fit(self, X, y, sample_weight=None):
-        """Train the networks."""
-        self._fit_nets(self._data(X, y, sample_weight))
-        return self
 
     def _data(self, X, y, sample_weight) -> TrainingData:
         options: dict = {"task": "classification", "ensure_min_samples": 2}

@@ -331,10 +331,7 @@ def mean_proba(cascades: list[Cascade], X: Any, classes: np.ndarray) -> Any:
 
 def mean_prediction(cascades: list[Cascade], X: Any) -> np.ndarray:
     """Return predicted values, averaged over the cascades."""
-    total = np.zeros(X.shape[0], dtype=X.dtype)
-    for cascade in cascades:
-        total += cascade.predict(X, X.dtype)
-    return total / len(cascades)
+    return sum(cascade.predict(X, X.dtype) for cascade in cascades) / len(cascades)
 
 
 def predict_labels(

@@ -28,7 +28,7 @@ from vicinal._base import (
     survey,
     training_data,
 )
-from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal._kernels.linear import _scatter
 
 # Above this many columns a scatter matrix and its eigenvectors are no longer formed.
@@ -295,18 +295,11 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             The method, the number of the subspace, and the column or direction.
         """
         check_is_fitted(self)
-        if input_features is None:
-            default = [f"x{c}" for c in range(self.n_features_in_)]
-            input_features = getattr(self, "feature_names_in_", default)
-        elif len(input_features) != self.n_features_in_:
-            raise ValueError(
-                f"input_features has {len(input_features)} names, but there are "
-                f"{self.n_features_in_} features; give one name each."
-            )
+        names = check_feature_names_in(self, input_features)
         keeps_columns = self.method in ("random", "cholesky")
         return np.array(
             [
-                f"{self.method}{i}_{input_features[c] if keeps_columns else c}"
+                f"{self.method}{i}_{names[c] if keeps_columns else c}"
                 for i, group in enumerate(self.groups_)
                 for c in group
             ],
@@ -368,7 +361,7 @@ class SummedRows:
 
     def scatter(self) -> np.ndarray:
         """Return the scatter matrix of the columns that vary."""
-        return self.data.total(_sum_scatter, self.columns, self.center)
+        return self.data.total(_sum_scatter, self.columns, self.center, False)
 
     def refuse_wide(self, method: str) -> None:
         """Raise if the matrix to decompose is too large."""
@@ -392,18 +385,14 @@ def encoded_block(block: TrainingData, classes: Any) -> TrainingData:
     return replace(block, X=dense(block), y=y, classes=classes)
 
 
-def _sum_scatter(data: TrainingData, columns, center) -> np.ndarray:
-    return _scatter.scatter_matrix(_scatter.take_columns(data.X, columns), data.weights, center)
+def _sum_scatter(data: TrainingData, columns, centers, by_class: bool) -> np.ndarray:
+    X, codes = _scatter.take_columns(data.X, columns), data.y if by_class else None
+    return _scatter.scatter_matrix(X, data.weights, centers, codes)
 
 
 def _sum_classes(data: TrainingData, columns) -> tuple:
     X = _scatter.take_columns(data.X, columns)
     return _scatter.class_sums(X, data.y, data.weights, len(data.classes))
-
-
-def _sum_within(data: TrainingData, columns, means) -> np.ndarray:
-    X = _scatter.take_columns(data.X, columns)
-    return _scatter.scatter_matrix(X, data.weights, means, data.y)
 
 
 def _sum_grams(data: TrainingData, mean, partitions) -> np.ndarray:
@@ -470,7 +459,7 @@ def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tupl
     else:
         counts, sums = rows.data.total(_sum_classes, rows.columns, combine=add_tuples)
         means = sums / counts[:, None]
-        within = rows.data.total(_sum_within, rows.columns, means)
+        within = rows.data.total(_sum_scatter, rows.columns, means, True)
         between = ((means - rows.center).T * counts) @ (means - rows.center)
         values, directions = _scatter.discriminant_directions(
             between, within, model.shrinkage, n_columns

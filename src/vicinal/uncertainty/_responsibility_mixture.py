@@ -5,7 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
@@ -199,7 +199,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         weights = xp.astype(data.array(weights[weights > 0]), data.X.dtype)
         some = replace(some, y=None, sample_weight=weights)
         _check_count(self, len(some))
-        self._store(fit_mixture(some, self, self.random_state, lambda seed: some))
+        self._store(*fit_mixture(some, self, self.random_state, lambda seed: some))
         return self
 
     @atomic_fit_blocks
@@ -215,13 +215,12 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         def sample(seed):
             return sample_rows(blocks, found, SAMPLE_ROWS, seed)
 
-        self._store(fit_mixture(blocks, self, random_state, sample))
+        self._store(*fit_mixture(blocks, self, random_state, sample))
 
-    def _store(self, found) -> None:
-        self.weights_, self.means_, self.covariances_, _ = found.components
-        self.lower_bounds_ = np.asarray(found.path)
-        self.n_iter_ = len(found.path) - 1
-        self.converged_ = found.converged
+    def _store(self, components, path, converged) -> None:
+        self.weights_, self.means_, self.covariances_, _ = components
+        self.lower_bounds_, self.n_iter_ = np.asarray(path), len(path) - 1
+        self.converged_ = converged
         if not self.converged_:
             warnings.warn(
                 f"EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
@@ -339,12 +338,8 @@ def _check_count(model, n_rows: int) -> None:
 # --- weighted EM ----------------------------------------------------------------------------------
 
 
-class FittedMixture(NamedTuple):
-    """The best of several starts of EM."""
-
-    components: kernels.Components
-    path: list[float]
-    converged: bool
+# Components, objective after each step, and whether EM converged.
+FittedMixture = tuple[kernels.Components, list[float], bool]
 
 
 def fit_mixture(
@@ -397,16 +392,12 @@ def _start_centers(model, center, random_state, sample) -> list:
     return [weighted_centers(rows, some.sample_weight, model.n_components, seed) for seed in seeds]
 
 
-def best_mixture(
-    ends: list[tuple[kernels.Components, list[float], bool]], center: Any
-) -> FittedMixture:
+def best_mixture(ends: list[FittedMixture], center: Any) -> FittedMixture:
     """Return the end of highest objective, the first of equals, moved back to ``center``."""
-    fitted = [FittedMixture(*end) for end in ends]
-    bound = max(end.path[-1] for end in fitted)
+    bound = max(path[-1] for _, path, _ in ends)
     slack = _SAME_OPTIMUM * max(1.0, abs(bound))
-    best = next(end for end in fitted if end.path[-1] >= bound - slack)
-    moved = best.components._replace(means=best.components.means + center[None, :])
-    return best._replace(components=moved)
+    components, path, converged = next(end for end in ends if end[1][-1] >= bound - slack)
+    return components._replace(means=components.means + center[None, :]), path, converged
 
 
 def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: int = 1) -> Any:

@@ -113,7 +113,7 @@ def test_a_stack_is_fitted_as_one_by_one(rng):
     weights = rng.uniform(0.5, 2.0, 40)
     for smooth in (True, False):
         slopes = fit_slopes(scores, codes, weights, smooth=smooth)
-        single = [fit_slope(some, codes, weights, smooth=smooth) for some in scores]
+        single = [fit_slopes(some[None], codes, weights, smooth=smooth)[0] for some in scores]
         np.testing.assert_allclose(slopes, single, rtol=1e-10)
 
 

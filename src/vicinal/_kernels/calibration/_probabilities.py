@@ -80,23 +80,16 @@ def temperature_proba(scores: np.ndarray, temperature: float) -> np.ndarray:
     return softmax(scores / temperature, axis=1)
 
 
-def fit_slope(
-    scores: Any,
-    codes: Any,
-    weights: Any = None,
-    *,
-    smooth: bool = True,
-) -> float:
+def fit_slope(scores: Any, codes: Any, weights: Any = None) -> float:
     r"""Return the slope ``a > 0`` for which ``softmax(a * scores)`` is most likely.
 
-    With ``smooth`` the target of class ``l`` of weight :math:`W_l` is :math:`(W_l + 2/L)/(W_l + 2)`
-    (Platt's targets for L = 2 classes), so that the slope stays finite for separated classes.
-    Without, it is at most ten thousand over the spread of the scores. The loss is convex in the
-    slope and minimised by Newton's method, in steps of at most a factor of four. Arrays of other
-    libraries stay on their device and need weights and ``smooth``.
+    The target of class ``l`` of weight :math:`W_l` is :math:`(W_l + 2/L)/(W_l + 2)` (Platt's
+    targets for L = 2 classes), so that the slope stays finite for separated classes. The loss is
+    convex in the slope and minimised by Newton's method, in steps of at most a factor of four.
+    Arrays of other libraries stay on their device and need weights.
     """
     if isinstance(scores, np.ndarray):
-        return float(fit_slopes(scores[None], codes, weights, smooth=smooth)[0])
+        return float(fit_slopes(scores[None], codes, weights)[0])
     counts = weights @ _indicators(codes, scores)
     spread = score_spread(scores) or 1.0
     return solve_slope(partial(slope_derivatives, scores / spread, codes, weights, counts)) / spread
@@ -109,11 +102,17 @@ def fit_slopes(
     *,
     smooth: bool = True,
 ) -> np.ndarray:
-    """Return the slope of each of a stack of scores, shape (n_candidates, n_samples, n_classes)."""
+    """Return the slope of each of a stack of scores, shape (n_candidates, n_samples, n_classes).
+
+    Without ``smooth`` the targets are zeros and ones, and the slope is at most ten thousand over
+    the spread of the scores.
+    """
     n_samples, n_classes = scores.shape[1:]
     weights = np.ones(len(codes)) if weights is None else weights
-    counts = np.bincount(codes, weights=weights, minlength=n_classes) if smooth else None
-    targets = _targets(codes, n_classes, counts)
+    targets = np.eye(n_classes)[codes]
+    if smooth:
+        counts = np.bincount(codes, weights=weights, minlength=n_classes)[codes, None]
+        targets = (2.0 / n_classes + counts * targets) / (counts + 2.0)
     size = max(1, _BATCH // max(1, n_samples * n_classes))
     parts = [
         _batch_of_slopes(scores[i : i + size], targets, weights)
@@ -125,12 +124,21 @@ def fit_slopes(
 def _batch_of_slopes(scores, targets, weights) -> np.ndarray:
     spread = np.array([score_spread(some) for some in scores])
     spread[spread == 0.0] = 1.0  # the curvature is then zero and the slope one
-    z = _by_class(scores / spread[:, None, None])
-    wanted = _wanted(z, targets, weights)
+    # Classes first: sums over them are then sums of long vectors.
+    z = np.ascontiguousarray((scores / spread[:, None, None]).transpose(2, 0, 1))
+    z = z - z.max(axis=0)
+    wanted = np.einsum("nl,lan->an", targets, z) @ weights  # mean scores at the minimum
 
     def derivatives(slopes, which):
         some = z if len(which) == len(scores) else z[:, which]
-        return _derivatives(some, wanted[which], weights, slopes)
+        p = slopes[:, None] * some
+        np.exp(p, out=p)
+        p /= p.sum(axis=0)
+        p *= some
+        center = p.sum(axis=0)
+        p *= some
+        first = center @ weights - wanted[which]
+        return np.stack([first, (p.sum(axis=0) - center**2) @ weights])
 
     return solve_slopes(derivatives, len(scores)) / spread
 
@@ -166,40 +174,6 @@ def _indicators(codes: Any, scores: Any) -> Any:
     xp = namespace(scores)
     classes = xp.arange(scores.shape[1], device=compat.device(scores))
     return xp.astype(codes[:, None] == classes[None, :], scores.dtype)
-
-
-def _targets(codes, n_classes: int, counts) -> np.ndarray:
-    """Return one column per class, 1 where a row belongs to it, smoothed if counts are given."""
-    targets = np.eye(n_classes)[codes]
-    if counts is None:
-        return targets
-    weight = counts[codes, None]
-    return (2.0 / n_classes + weight * targets) / (weight + 2.0)
-
-
-def _by_class(z: np.ndarray) -> np.ndarray:
-    """Return scores of shape (n_candidates, n_samples, n_classes), classes first, at most zero.
-
-    Derivatives are of differences within a row. Sums over classes are then sums of long vectors.
-    """
-    z = np.ascontiguousarray(z.transpose(2, 0, 1))
-    return z - z.max(axis=0)
-
-
-def _wanted(z, targets, weights) -> np.ndarray:
-    """Return the sum of mean scores at the minimum of each candidate."""
-    return np.einsum("nl,lan->an", targets, z) @ weights
-
-
-def _derivatives(z, wanted, weights, slopes) -> np.ndarray:
-    """Return both derivatives of a stack that has its classes first, shape (2, n_candidates)."""
-    p = slopes[:, None] * z
-    np.exp(p, out=p)
-    p /= p.sum(axis=0)
-    p *= z
-    center = p.sum(axis=0)
-    p *= z
-    return np.stack([center @ weights - wanted, (p.sum(axis=0) - center**2) @ weights])
 
 
 def solve_slope(derivatives: Callable[[float], np.ndarray]) -> float:
