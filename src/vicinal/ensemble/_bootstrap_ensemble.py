@@ -29,7 +29,13 @@ from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._base._tables import spread_rows
 from vicinal._base._unseen import report_unseen, unreported
 from vicinal._conformal import MAX_HELD_OUT, HeldOutRows, IntervalMixin, LabelSetMixin
-from vicinal.ensemble._learners import class_probabilities, fresh_learner, resample_rows, row_count
+from vicinal.ensemble._learners import (
+    SparseInputMixin,
+    class_probabilities,
+    fresh_learner,
+    resample_rows,
+    row_count,
+)
 from vicinal.table import TableEncoder
 
 # Largest bootstrap sample: two gigabytes of row numbers.
@@ -101,7 +107,7 @@ def _mean_and_std(estimators: list, output: Callable, X: Any) -> tuple[np.ndarra
 
 
 @documented
-class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
+class _BootstrapEnsemble(SparseInputMixin, ExplainRowMixin, BaseEstimator):
     """Ensemble of copies of a learner fitted to bootstrap samples.
 
     Parameters
@@ -157,11 +163,6 @@ class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
         if estimators and is_frame(X) and reads_frames(estimators[0]):
             return query_rows(self, X, skip_check_array=True)
         return query_rows(self, X, accept_sparse="csr")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @documented

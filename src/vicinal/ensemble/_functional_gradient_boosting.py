@@ -29,7 +29,7 @@ from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble import _boosting as kernels
-from vicinal.ensemble._learners import fresh_learner, usable_weights
+from vicinal.ensemble._learners import SparseInputMixin, fresh_learner, usable_weights
 
 _N_PENALTIES = 30
 _N_FOLDS = 5
@@ -339,7 +339,9 @@ class Rounds:
 
 
 @documented
-class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
+class _FunctionalGradientBoosting(
+    SparseInputMixin, FoldedRowsMixin, ExplainRowMixin, BaseEstimator
+):
     r"""Gradient boosting over any regressor and differentiable loss.
 
     Parameters
@@ -518,11 +520,6 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
         head = ("round", "weight", "output", "contribution")
         values = {"start": start, "score": score}
         return [ExplanationSection("base_models", "Rounds", summary, head, rows, head[-1], values)]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @saved(classes_="c labels", coef_="m | m *")

@@ -8,6 +8,15 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from vicinal._base import finite_predictions, random_seeds, seeded_clone, takes_weights
 
 
+class SparseInputMixin:
+    """Estimators that take sparse rows."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+
 def fresh_learner(learner, rng):
     """Clone a learner and give every random part of it a seed of its own."""
     return seeded_clone(learner, rng, only_unset=False)

@@ -25,7 +25,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, path_section
 from vicinal._kernels.ensemble import _pruning as kernels
-from vicinal.ensemble._learners import shuffled_folds
+from vicinal.ensemble._learners import SparseInputMixin, shuffled_folds
 
 # Power of the residual in the loss of each criterion; classifiers count errors.
 _POWERS = {"squared_error": 2, "absolute_error": 1}
@@ -60,7 +60,7 @@ def _folds(model: Any, data: TrainingData) -> list[tuple[np.ndarray, np.ndarray]
 
 
 @documented
-class _PrunedTree(ExplainRowMixin, BaseEstimator):
+class _PrunedTree(SparseInputMixin, ExplainRowMixin, BaseEstimator):
     r"""Decision tree pruned to the size of least cross-validated error.
 
     Parameters
@@ -174,11 +174,6 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
 
     def _sections(self, X, columns):
         return [path_section(self.tree_, X, columns)]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @documented

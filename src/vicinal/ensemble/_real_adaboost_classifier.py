@@ -21,11 +21,17 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
-from vicinal.ensemble._learners import class_probabilities, fresh_learner, resample_rows, row_count
+from vicinal.ensemble._learners import (
+    SparseInputMixin,
+    class_probabilities,
+    fresh_learner,
+    resample_rows,
+    row_count,
+)
 
 
 @documented
-class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
+class RealAdaBoostClassifier(SparseInputMixin, ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""AdaBoost classifier that combines probabilities instead of votes.
 
     Each round fits a copy of ``estimator`` to reweighted rows and adds the logarithms of its class
@@ -236,8 +242,3 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         head = ("round", "weighted error", "contribution")
         values = {"score": float(scores[-1]), "n_agreeing": n_agreeing}
         return [ExplanationSection("base_models", "Rounds", summary, head, rows, head[-1], values)]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

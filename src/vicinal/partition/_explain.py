@@ -12,7 +12,12 @@ from vicinal._base._explanation import (
     show,
     two_best,
 )
-from vicinal.partition.stages import Cascade
+from vicinal.partition.stages import (
+    Cascade,
+    LinearGate,
+    LinearRegionClassifier,
+    rows_by_class,
+)
 
 
 def cascade_sections(
@@ -34,10 +39,9 @@ def gate_section(cascade: Cascade, X: Any, region: int) -> ExplanationSection:
     if region == len(scores) and len(scores):
         rows.append((f"region {region}", 0.0, "last region"))
     n_regions, size = cascade.n_regions, int(cascade.region_sizes[region])
-    summary = (
-        f"The row is in region {region} of {n_regions}, which has {size} of "
-        f"{int(cascade.region_sizes.sum())} training rows."
-    )
+    n_rows = int(cascade.region_sizes.sum())
+    known = f", which has {size} of {n_rows} training rows" if n_rows else ""
+    summary = f"The row is in region {region} of {n_regions}{known}."
     if cascade.soft:
         summary += " The gates are soft, so the other regions contribute too, with their weights."
     values = {
@@ -46,10 +50,6 @@ def gate_section(cascade: Cascade, X: Any, region: int) -> ExplanationSection:
         "region_size": size,
         "gate_scores": scores.tolist(),
     }
-    return _region_section(summary, rows, values)
-
-
-def _region_section(summary: str, rows: list[tuple], values: dict) -> ExplanationSection:
     head = ("stage", "score", "decision")
     return ExplanationSection("region", "Region", summary, head, rows, None, values)
 
@@ -75,34 +75,21 @@ def region_coefficients(
         return [ExplanationSection("coefficients", "Coefficients", text)]
     level = float(intercept[first] - intercept[second])
     names = {"chosen": part.classes_[first], "rival": part.classes_[second]}
-    text = _preference(region, names["chosen"], names["rival"], level)
+    chosen, rival = (show(name) for name in names.values())
+    text = (
+        f"The model of region {region} predicts {chosen} rather than {rival} if the sum of these "
+        f"contributions and {show(level)} is above 0."
+    )
     slope = coef[first] - coef[second]
     return [_scaled_coefficients(columns, slope, z, scaler, text, level, **names)]
 
 
 def surrogate_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
-    """Return the side of the gate and the coefficients there for the two-region surrogate."""
-    score = float(np.ravel(model.decision_path(X))[0])
-    region = int(model.apply(X)[0])
-    summary = f"The score of the gate is {show(score)}, so the row is in region {region} of 2."
-    rows = [("gate", score, f"region {region}")]
-    values = {"region": region, "n_regions": 2, "gate_scores": [score]}
-    chosen = model.classes_.tolist().index(model.predict(X)[0])
-    sign = 1.0 if chosen == 1 else -1.0
-    level = sign * float(model.intercept_[region])
-    text = _preference(region, model.classes_[chosen], model.classes_[1 - chosen], level)
-    slope, z = sign * model.coef_[region], model._prepared(X)[0]
-    return [
-        _region_section(summary, rows, values),
-        _scaled_coefficients(columns, slope, z, model.scaler_, text, level),
-    ]
-
-
-def _preference(region: int, chosen: Any, rival: Any, level: float) -> str:
-    return (
-        f"The model of region {region} predicts {show(chosen)} rather than {show(rival)} if the "
-        f"sum of these contributions and {show(level)} is above 0."
-    )
+    """Return the sections of the two-region surrogate, which is a cascade of linear models."""
+    pairs = zip(model.coef_, model.intercept_, strict=True)
+    regions = [LinearRegionClassifier(model.classes_, *rows_by_class(*pair)) for pair in pairs]
+    cascade = Cascade(regions, [LinearGate(model.gate_coef_, model.gate_intercept_)])
+    return cascade_sections(cascade, model._prepared(X), model.scaler_, columns)
 
 
 def _scaled_coefficients(

@@ -65,9 +65,7 @@ class EstimatorLearner:
         weight = data.weights[rows] if data.is_weighted else None
         return self._fit(data.X, rows, y, weight, seed)
 
-    def fit_gate(
-        self, data: TrainingData, rows, labels, weights, seed: int | None, previous=None
-    ) -> Any:
+    def fit_gate(self, data, rows, labels, weights, seed: int | None, previous=None) -> Any:
         """Return a gate for the given rows: 1 means "pass on"."""
         return self._fit(data.X, rows, labels, _gate_weights(data, weights), seed)
 
@@ -105,9 +103,7 @@ class LDALearner:
         found = stages.discriminant_scores(statistics, self.shrinkage)
         return stages.region_of_scores(data.classes, data.n_features, *found, self.dtype)
 
-    def fit_gate(
-        self, data: TrainingData, rows, labels, weights, seed, previous=None
-    ) -> LinearGate:
+    def fit_gate(self, data, rows, labels, weights, seed, previous=None) -> LinearGate:
         """Return the half-space that separates rows to pass on from rows to keep."""
         weight = _gate_weights(data, weights)
         statistics = lda_statistics(data.X, labels, weight, 2, rows=rows)
@@ -141,9 +137,7 @@ class LinearLearner(LDALearner):
             scores = self._solve(data, rows, codes, weight, len(present), seed, start)
         return stages.region_of_scores(data.classes, data.n_features, present, scores, data.X.dtype)
 
-    def fit_gate(
-        self, data: TrainingData, rows, labels, weights, seed, previous=None
-    ) -> LinearGate:
+    def fit_gate(self, data, rows, labels, weights, seed, previous=None) -> LinearGate:
         weight, start = _gate_weights(data, weights), stages.gate_start(previous)
         scores = self._solve(data, rows, labels, weight, 2, seed, start)
         return stages.gate_of_scores(scores, data.X.dtype)

@@ -20,7 +20,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.cascade._surrogate import alternate_blocks
+from vicinal._kernels.cascade._soft import alternate_blocks
 from vicinal.partition._explain import surrogate_sections
 
 

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from vicinal._kernels.cascade._surrogate import (
+from vicinal._kernels.cascade._soft import (
     alternate_blocks,
     phi,
     surrogate_value,

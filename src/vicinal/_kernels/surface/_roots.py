@@ -26,19 +26,19 @@ class SurfaceStatus(IntEnum):
     'NO_CROSSING'
     """
 
+    #: The point lies on the surface and satisfies the conditions of the search.
     CONVERGED = 0
-    """The point lies on the surface and satisfies the conditions of the search."""
+    #: The row itself lies on the surface.
     ON_SURFACE = 1
-    """The row itself lies on the surface."""
+    #: The point lies on the surface, but the gradient jumps there: trust the distance, which is
+    #: that of the nearest point found from labels, and not the normal.
     KINK = 2
-    """The point lies on the surface, but the gradient jumps there: trust the distance, which is
-    that of the nearest point found from labels, and not the normal."""
+    #: The ray ends before any surface.
     NO_CROSSING = 3
-    """The ray ends before any surface."""
+    #: No row and no point with another label is known.
     NO_SURFACE = 4
-    """No row and no point with another label is known."""
+    #: The iteration stopped early; the point is the last one.
     NOT_CONVERGED = 5
-    """The iteration stopped early; the point is the last one."""
 
 
 CONVERGED, ON_SURFACE, KINK, NO_CROSSING, NO_SURFACE, NOT_CONVERGED = map(int, SurfaceStatus)
