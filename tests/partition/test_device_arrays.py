@@ -119,6 +119,15 @@ def test_unsupported_settings_are_named(to_array, data):
     model.fit(to_array(X), to_array(y))
     with pytest.raises(TypeError, match="convert X"):
         model.predict(Q)
-    with pytest.raises(ValueError, match="NumPy arrays"):
-        model.region_histogram(to_array(X), to_array(y))
-    assert model.fit(X, y).region_histogram(X, y).sum() == len(y)
+
+
+def test_regions_are_counted_and_described_on_the_host(to_array, data):
+    X, y, _ = data
+    model = SpacePartitioningClassifier("lda", n_regions=2, n_init=1, random_state=0)
+    there = clone(model).fit(to_array(X), to_array(y))
+    model.fit(X, y)
+    counts = there.region_histogram(to_array(X), to_array(y))
+    assert_array_equal(counts, model.region_histogram(X, y))
+    pytest.importorskip("pandas")
+    report = there.region_report(to_array(X), to_array(y))
+    assert_array_equal(report["error"], model.region_report(X, y)["error"])

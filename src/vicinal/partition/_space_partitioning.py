@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import (
+    as_numpy,
     atomic_fit,
     atomic_fit_blocks,
     documented,
@@ -425,9 +426,8 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         counts : ndarray of int of shape (`n_regions_`, n_classes)
             Number of samples of each class in each region.
         """
-        self._check_on_host("region_histogram")
         X = self._prepared(X)
-        return self._count_classes(self.restarts_[0].apply(X), y)
+        return self._count_classes(as_numpy(self.restarts_[0].apply(X)), as_numpy(y))
 
     def region_report(self, X, y):
         """Describe each region of the best cascade on labelled data.
@@ -444,12 +444,11 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
             classifier, ``majority_class``, ``classes_present`` (share of the classes that occur),
             and ``n_<label>`` for each class.
         """
-        self._check_on_host("region_report")
-        X = self._prepared(X)
+        X, y = self._prepared(X), as_numpy(y)
         best = self.restarts_[0]
-        region = best.apply(X)
+        region = as_numpy(best.apply(X))
         counts = self._count_classes(region, y)
-        wrong = best.predict(X, self.classes_.dtype) != np.asarray(y)
+        wrong = best.predict(X, self.classes_.dtype) != y
         return self._report(
             region,
             {"error": wrong},
@@ -458,18 +457,11 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
             **{f"n_{label}": counts[:, j] for j, label in enumerate(self.classes_)},
         )
 
-    def _check_on_host(self, what: str) -> None:
-        if self._reference is not None:
-            raise ValueError(
-                f"{what} needs a model fitted to NumPy arrays; convert X with numpy.asarray and "
-                "fit again."
-            )
-
     def _count_classes(self, region, y) -> np.ndarray:
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        unknown = self.classes_[codes] != np.asarray(y)
+        unknown = self.classes_[codes] != y
         if unknown.any():
-            label = str(np.asarray(y)[unknown][0])
+            label = str(y[unknown][0])
             raise ValueError(
                 f"y holds the label {label!r}, which is not one of the classes "
                 f"{self.classes_.tolist()!r} of fit; remove its rows."

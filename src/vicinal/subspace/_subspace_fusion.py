@@ -183,8 +183,6 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     @property
     def estimators_(self):
         """The fitted local models, one per subspace."""
-        if not hasattr(self, "views_"):
-            raise AttributeError(f"{type(self).__name__} has no estimators_ before fit.")
         return [estimator for _, _, estimator in self.views_]
 
     def _sections(self, X, columns):

@@ -131,6 +131,14 @@ def _secant(low, high, f_low, f_high, margin):
     return low + (high - low) * np.clip(share, margin, 1.0 - margin)
 
 
+def _begin(evaluate, Q, tol, status: int) -> tuple:
+    """Return scores, gradients, roots and status of queries, some of them on the surface."""
+    F, G = evaluate(Q, np.arange(len(Q)), True)
+    is_on_surface = (F == 0.0) | (np.abs(F) <= 0.1 * tol * norms(G))
+    roots = Roots(Q.copy(), G.copy(), Q.copy(), Q.copy())
+    return F, G, roots, np.where(is_on_surface, ON_SURFACE, status)
+
+
 def project(evaluate, Q, ends, has_end, *, step, tol, slopes=True, max_iter=8):
     """Find some point of the surface near each query (Algorithm 1, made safe).
 
@@ -145,15 +153,9 @@ def project(evaluate, Q, ends, has_end, *, step, tol, slopes=True, max_iter=8):
     status : ndarray of int
         CONVERGED, ON_SURFACE, NO_SURFACE (no step crossed and there is no end) or NOT_CONVERGED.
     """
-    n = len(Q)
-    rows = np.arange(n)
-    Y = Q.copy()
-    F, G = evaluate(Y, rows, True)
-    roots = Roots(Y.copy(), G.copy(), Y.copy(), Y.copy())
+    n, Y = len(Q), Q.copy()
+    F, G, roots, status = _begin(evaluate, Q, tol, NOT_CONVERGED)
     refined = partial(refine_roots, evaluate, tol=tol, slopes=slopes)
-    status = np.full(n, NOT_CONVERGED)
-    status[np.abs(F) <= 0.1 * tol * norms(G)] = ON_SURFACE
-    status[F == 0.0] = ON_SURFACE
     first = F.copy()
     fallen = np.zeros(n, dtype=bool)
     active = np.flatnonzero(status == NOT_CONVERGED)
@@ -197,13 +199,9 @@ def march(evaluate, Q, V, *, stride, t_max, tol, slopes=True, max_iter=1000):
     Steps are 1.05 times Newton's prediction, at least a fiftieth and at most the whole of
     ``stride(points)``: a region thinner than that may be jumped over.
     """
-    n = len(Q)
-    F, G = evaluate(Q, np.arange(n), True)
-    roots = Roots(Q.copy(), G.copy(), Q.copy(), Q.copy())
+    F, G, roots, status = _begin(evaluate, Q, tol, NO_CROSSING)
     refined = partial(refine_roots, evaluate, tol=tol, slopes=slopes)
-    status = np.full(n, NO_CROSSING)
-    status[(F == 0.0) | (np.abs(F) <= 0.1 * tol * norms(G))] = ON_SURFACE
-    t = np.zeros(n)
+    t = np.zeros(len(Q))
     active = np.flatnonzero(status == NO_CROSSING)
     for _ in range(max_iter):
         if not active.size:
