@@ -12,7 +12,7 @@ class SparseInputMixin:
     """Estimators that take sparse rows."""
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 

@@ -238,7 +238,7 @@ class BlockEngine:
                 _problem(
                     n_rows, self.table.region, solved.get((i, k)), fit_all=partial(self._all, run)
                 )
-                for k, n_rows in enumerate(self._totals[run].sizes)
+                for k, (n_rows, *_) in enumerate(self._totals[run].sums)
             ]
             for i, run in enumerate(runs)
         ]
@@ -303,8 +303,8 @@ class BlockEngine:
         for run in runs:
             found = self._totals[run]
             has_converged = found.digest == before[run].digest or run.n_regions == 1
-            error = found.loss / self.table.weight
-            outcomes.append(Outcome(error, found.sizes, has_converged, {}))
+            sizes = np.array([n_rows for n_rows, *_ in found.sums])
+            outcomes.append(Outcome(found.loss / self.table.weight, sizes, has_converged, {}))
         return outcomes
 
     def _visit(self, runs: list[Run]) -> None:
@@ -322,7 +322,6 @@ def _chains(runs: list[Run]) -> list[Chain]:
 class RegionSums(NamedTuple):
     """Sums over rows of a cascade and of its regions."""
 
-    sizes: np.ndarray
     loss: float
     digest: bytes  # of routes and losses, block after block
     sums: list[tuple]  # of every region: number of rows, and sums of the learner
@@ -344,15 +343,13 @@ def _sum_regions(block: TrainingData, table: BlockTable, chains: list[Chain]) ->
             rows = np.flatnonzero(region == k)
             own = table.learner.sums(X[rows], target[rows], weight[rows], n_classes)
             sums.append((len(rows), *own))
-        found.append(RegionSums(np.array([n for n, *_ in sums]), loss, digest, sums))
+        found.append(RegionSums(loss, digest, sums))
     return found
 
 
 def _add_regions(left: list[RegionSums], right: list[RegionSums]) -> list[RegionSums]:
     return [
-        RegionSums(
-            a.sizes + b.sizes, a.loss + b.loss, a.digest + b.digest, _add_starts(a.sums, b.sums)
-        )
+        RegionSums(a.loss + b.loss, a.digest + b.digest, _add_starts(a.sums, b.sums))
         for a, b in zip(left, right, strict=True)
     ]
 

@@ -160,9 +160,10 @@ def choose_n_regions(
     Regressors try all candidates; classifiers stop after two candidates that are worse than a
     smaller one.
     """
-    model, errors = settings.model, {}
+    model = settings.model
     if model.n_regions != "auto":
         return limit_regions(model.n_regions, len(data)), None
+    errors: dict[int, float] = {}
     train, validation = data.hold_out(model.validation_fraction, rng)
     if not len(validation):
         return 1, errors

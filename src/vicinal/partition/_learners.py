@@ -124,6 +124,8 @@ class LinearLearner(LDALearner):
     rows, ``start`` is the solution for the last sweep's rows, if there is one.
     """
 
+    _solve: Any  # returns coefficients and intercepts for the given rows
+
     def __init__(self, estimator: Any, data: TrainingData) -> None:
         self.estimator = estimator
 

@@ -331,7 +331,8 @@ def mean_proba(cascades: list[Cascade], X: Any, classes: np.ndarray) -> Any:
 
 def mean_prediction(cascades: list[Cascade], X: Any) -> np.ndarray:
     """Return predicted values, averaged over the cascades."""
-    return sum(cascade.predict(X, X.dtype) for cascade in cascades) / len(cascades)
+    total: Any = sum(cascade.predict(X, X.dtype) for cascade in cascades)
+    return total / len(cascades)
 
 
 def predict_labels(

@@ -53,13 +53,8 @@ class FusionSettings:
         return local_scores(view, X, self.stack_method, self.classes)
 
 
-class LocalModels(NamedTuple):
-    """Fitted decompositions, the name and the model of every subspace, and held-out scores."""
-
-    decompositions: list
-    names: list[str]
-    views: list[tuple]
-    scores: Any  # (n_samples, n_scores), or blocks of them
+# Fitted decompositions, the name and the model of every subspace, and held-out scores.
+LocalModels = tuple[list, list[str], list[tuple], Any]
 
 
 class ScoreScale(NamedTuple):
@@ -215,7 +210,7 @@ def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels
     else:
         scores = _held_out_scores(views, data, settings, random_seeds(rng, 1)[0])
         fitted = _fit_views(views, data, settings)
-    return LocalModels(decompositions, names, fitted, scores)
+    return decompositions, names, fitted, scores
 
 
 def _held_out_scores(
@@ -315,7 +310,7 @@ def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalMod
     fold_views = [_fit_fold_blocks(views, blocks, folds, fold) for fold in range(folds.n_folds)]
     by_subspace = [list(own) for own in zip(*fold_views, strict=True)]
     scores = blocks.then(_score, settings, by_subspace, folds, n_features=0).held()
-    return LocalModels(decompositions, names, _fit_views_blocks(views, blocks), scores)
+    return decompositions, names, _fit_views_blocks(views, blocks), scores
 
 
 class Folds(NamedTuple):

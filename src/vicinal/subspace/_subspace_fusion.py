@@ -33,7 +33,6 @@ from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._explain import fusion_sections
 from vicinal.subspace._fusion_fit import (
-    LocalModels,
     ScoreScale,
     check_weights_are_taken,
     encoded_blocks,
@@ -110,9 +109,9 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         check_weights_are_taken(self, data)
         rng = check_random_state(self.random_state)
         settings = resolve(self, self._local(data.X), data.classes, rng)
-        models = fit_locals(data, settings, rng)
-        scale = score_scale(models.scores, data.weights)
-        R = scale.apply(models.scores).astype(data.X.dtype)
+        *models, scores = fit_locals(data, settings, rng)
+        scale = score_scale(scores, data.weights)
+        R = scale.apply(scores).astype(data.X.dtype)
         codes = None if data.classes is None else np.bincount(data.y, weights=data.weights)
         fusion = self._fusion(R.shape[1], codes, rng)
         self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
@@ -125,8 +124,8 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
             fusion = self._default_fusion(_truncated_order(n_scores), class_weights)
         return seeded_clone(fusion, random_seeds(rng, 1)[0])
 
-    def _store(self, models: LocalModels, scale: ScoreScale, fusion: Any) -> None:
-        self.decompositions_, self.subspace_names_, self.views_, _ = models
+    def _store(self, models: list, scale: ScoreScale, fusion: Any) -> None:
+        self.decompositions_, self.subspace_names_, self.views_ = models
         self.score_mask_, self.score_mean_, self.score_scale_ = scale
         self.fusion_estimator_ = fusion
 
@@ -345,8 +344,8 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         local = self._local(np.empty((0, blocks.n_features)))
         settings = resolve(self, local, found.classes, rng)
         self.classes_, self.stack_method_ = found.classes, settings.stack_method
-        models = fit_locals_blocks(blocks, settings, rng)
-        scale, R = standardised_blocks(models.scores)
+        *models, scores = fit_locals_blocks(blocks, settings, rng)
+        scale, R = standardised_blocks(scores)
         fusion = self._fusion(R.n_features, found.class_weights, rng)
         self._store(models, scale, fit_fusion_blocks(fusion, R))
 

@@ -48,7 +48,6 @@ def weighted_quantile(values: np.ndarray, q, weights: np.ndarray) -> np.ndarray:
 
 
 @saved()
-@dataclass(frozen=True)
 class SquaredError:
     """Half the squared residual, ``(y - F)^2 / 2``."""
 
@@ -68,7 +67,6 @@ class SquaredError:
 
 
 @saved()
-@dataclass(frozen=True)
 class AbsoluteError:
     """Absolute residual ``|y - F|``; its slope is 0 where the residual is."""
 
@@ -144,31 +142,27 @@ class Huber:
 
 
 @saved()
-@dataclass(frozen=True)
 class Poisson:
     """Half the Poisson deviance with a logarithmic link; the mean is ``exp(F)``."""
 
     def value(self, y, score):
-        with np.errstate(over="ignore"):
-            return np.exp(score) - y * score + xlogy(y, y) - y
+        return self.mean(score) - y * score + xlogy(y, y) - y
 
     def gradient(self, y, score):
-        with np.errstate(over="ignore"):
-            return np.exp(score) - y
+        return self.mean(score) - y
 
     def hessian(self, y, score):
-        with np.errstate(over="ignore"):
-            return np.exp(score)
+        return self.mean(score)
 
     def constant(self, y, weight):
         return np.log(np.average(y, weights=weight))
 
     def mean(self, score):
-        return np.exp(score)
+        with np.errstate(over="ignore"):
+            return np.exp(score)
 
 
 @saved()
-@dataclass(frozen=True)
 class Logistic:
     """Negative log-likelihood of ``y`` in {0, 1} with log-odds ``F``."""
 
@@ -191,7 +185,6 @@ class Logistic:
 
 
 @saved()
-@dataclass(frozen=True)
 class Exponential:
     """Loss of AdaBoost, ``exp(-(2y - 1) F)`` with ``y`` in {0, 1}; ``F`` is half the log-odds."""
 
