@@ -154,21 +154,8 @@ class PerceptronLearner(LinearLearner):
         self.single = make(data.X, dtype=np.float32)
 
     def _solve(self, data, rows, codes, weight, n_classes, seed, start):
-        entries = np.zeros(len(data), dtype=np.int64)
-        entries[rows] = codes
-        weights = None
-        if weight is not None:
-            weights = np.zeros(len(data))
-            weights[rows] = weight
-        fit = fit_perceptron(
-            self.single,
-            entries,
-            weights,
-            n_classes,
-            seed=random_seeds(seed, 1)[0],
-            n_epochs=self.estimator.max_iter,
-            rows=rows,
-        )
+        options = {"seed": random_seeds(seed, 1)[0], "n_epochs": self.estimator.max_iter}
+        fit = fit_perceptron(self.single[rows], codes, weight, n_classes, **options)
         return fit.coef, fit.intercept
 
     def scale_margins(self, models: list, data: TrainingData, region: np.ndarray) -> None:

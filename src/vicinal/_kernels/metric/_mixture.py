@@ -37,7 +37,7 @@ class Moments(NamedTuple):
     objective: float
     counts: Any  # (K,)
     first: Any  # (K, m)
-    second: Any  # shaped as the covariances; None for tied, where it does not depend on the E-step
+    second: Any  # (K, m, m) for full, else (K, m); None for tied, where the E-step plays no part
 
 
 # --- densities ------------------------------------------------------------------------------------
@@ -148,10 +148,8 @@ def _shared_moments(X, shares, means, covariance_type, objective) -> Moments:
         first.append(xp.sum(weighted, axis=0))
         if covariance_type == "full":
             second.append(weighted.T @ difference)
-        elif covariance_type == "diag":
+        elif covariance_type != "tied":
             second.append(xp.sum(weighted * difference, axis=0))
-        elif covariance_type == "spherical":
-            second.append(xp.mean(xp.sum(weighted * difference, axis=0)))
     counts = xp.sum(shares, axis=0)
     return Moments(objective, counts, xp.stack(first), xp.stack(second) if second else None)
 
@@ -178,11 +176,10 @@ def update(
         between = new_means.T @ (found.counts[:, None] * new_means)
         n_components = means.shape[0]
         covariances = (total_scatter - between + n_components * ridge * eye) / total
-    elif covariance_type == "diag":
-        covariances = (found.second - counts[:, None] * shift**2 + ridge) / counts[:, None]
     else:
-        spread = found.second - counts * xp.mean(shift**2, axis=1)
-        covariances = (spread + ridge) / counts
+        covariances = (found.second - counts[:, None] * shift**2 + ridge) / counts[:, None]
+        if covariance_type == "spherical":
+            covariances = xp.mean(covariances, axis=1)
     return Components(
         counts / xp.sum(counts),
         new_means,
