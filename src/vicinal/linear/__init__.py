@@ -1,6 +1,5 @@
 """Linear classifiers with sample weights, and whitening."""
 
-from vicinal.linear._classifiers import AveragedPerceptron, WeightedLDA
-from vicinal.linear._whitening_transformer import WhiteningTransformer
+from vicinal.linear._estimators import AveragedPerceptron, WeightedLDA, WhiteningTransformer
 
 __all__ = ["AveragedPerceptron", "WeightedLDA", "WhiteningTransformer"]

@@ -427,17 +427,8 @@ def _learn_directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -
 def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tuple:
     """Return eigenvalues and directions in the columns that vary."""
     n_columns, data = len(rows.columns), rows.in_memory
-    if model.method == "principal" and n_columns > MAX_SCATTER:
-        if data is None:
-            raise ValueError(
-                f"method='principal' forms the scatter matrix of a table in blocks, and X has "
-                f"{n_columns} varying columns, more than {MAX_SCATTER}; reduce the columns, or use "
-                "method='random' or 'approximate'."
-            )
-        data.check_on_host(
-            f"method='principal' forms the scatter matrix of device arrays, and X has {n_columns} "
-            f"varying columns, more than {MAX_SCATTER}; reduce the columns"
-        )
+    is_wide = model.method == "principal" and n_columns > MAX_SCATTER
+    if is_wide and data is not None and data.is_host:
         smaller = min(rows.n_samples, n_columns)
         wanted = max(1, min(model.n_components or _DEFAULT_DIRECTIONS, smaller - 1))
         start = rng.uniform(-1.0, 1.0, size=smaller)

@@ -44,7 +44,10 @@ def _metric_weights(metric, X: np.ndarray) -> np.ndarray:
             mad = 1.4826 * np.median(np.abs(X - np.median(X, axis=0)), axis=0)
             return 1.0 / np.where(mad > 0.0, mad, scale)
         if metric == "mahalanobis":
-            return _inverse_covariance(X, scale)
+            covariance = np.atleast_2d(np.cov(X / scale, rowvar=False, bias=True))
+            # A small multiple of the identity keeps the matrix of dependent columns invertible.
+            covariance = covariance + 1e-6 * np.eye(d)
+            return np.linalg.inv(covariance) / np.outer(scale, scale)
         raise ValueError(f"metric={metric!r} is not one of {list(METRICS)} or an array.")
     matrix = np.asarray(metric, dtype=np.float64)
     if matrix.shape == (d,) and np.all(np.isfinite(matrix)) and matrix.min() > 0.0:
@@ -56,14 +59,6 @@ def _metric_weights(metric, X: np.ndarray) -> np.ndarray:
         f"metric of shape {matrix.shape} must hold {d} positive weights, or a symmetric positive "
         f"definite matrix of shape {(d, d)}."
     )
-
-
-def _inverse_covariance(X, scale) -> np.ndarray:
-    Z = X / scale
-    covariance = np.atleast_2d(np.cov(Z, rowvar=False, bias=True))
-    # A small multiple of the identity keeps the matrix of dependent columns invertible.
-    covariance = covariance + 1e-6 * np.eye(len(covariance))
-    return np.linalg.inv(covariance) / np.outer(scale, scale)
 
 
 class Chart:
