@@ -4,11 +4,13 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from vicinal._kernels.calibration import _probabilities
 from vicinal._kernels.calibration._probabilities import (
     fit_platt,
     fit_saturated_platt,
     fit_slope,
     fit_slopes,
+    score_spread,
     smoothed_targets,
 )
 
@@ -60,6 +62,23 @@ def test_saturation_cuts_scores_that_say_no_more(rng):
     limit, A, _ = fit_saturated_platt(scores, positive, c=100.0)
     assert limit < 2.0
     assert A > fit_platt(scores, positive, c=100.0)[0]
+
+
+def test_saturation_selects_the_limit_of_least_loss():
+    """The classes are unequal, so the loss depends on the intercept."""
+    rng = np.random.RandomState(4)
+    scores, weights = rng.standard_t(2, size=300) - 1.0, rng.uniform(0.5, 2.0, 300)
+    positive = rng.uniform(size=300) < 1 / (1 + np.exp(2.0 - 3.0 * np.clip(scores, -1, 1)))
+    found = {}
+    for reach in (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5):
+        size = np.abs(scores)
+        limit = float(np.quantile(size, reach, weights=weights, method="inverted_cdf"))
+        cut = np.clip(scores, -limit, limit)
+        A, B = fit_platt(cut, positive, weights, c=1e6)
+        found[loss(A, B, cut, positive, weights, 1e6)] = limit, A, B
+    expected = found[min(found)]
+    assert expected[0] < np.abs(scores).max()
+    assert_allclose(fit_saturated_platt(scores, positive, weights, c=1e6), expected, rtol=1e-6)
 
 
 def _loss(slope, scores, codes, weights):
@@ -115,6 +134,24 @@ def test_a_stack_is_fitted_as_one_by_one(rng):
         slopes = fit_slopes(scores, codes, weights, smooth=smooth)
         single = [fit_slopes(some[None], codes, weights, smooth=smooth)[0] for some in scores]
         np.testing.assert_allclose(slopes, single, rtol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1, 250])
+def test_batches_do_not_change_slopes(rng, monkeypatch, size):
+    scores, codes = rng.normal(size=(5, 40, 3)), rng.randint(3, size=40)
+    whole = fit_slopes(scores, codes)
+    monkeypatch.setattr(_probabilities, "_BATCH", size)
+    assert_allclose(fit_slopes(scores, codes), whole, rtol=1e-10)
+    assert_allclose(whole, fit_slopes(scores, codes, np.ones(40)), rtol=1e-12)
+
+
+def test_slopes_without_rows_are_one():
+    assert_allclose(fit_slopes(np.empty((2, 0, 3)), np.empty(0, dtype=int)), 1.0)
+
+
+def test_spread_ignores_what_a_row_adds_to_all_its_scores():
+    scores = np.array([[1.0, -1.0, 0.0], [0.5, 0.0, -0.5]])
+    assert score_spread(scores + np.array([[1e3], [-1e6]])) == pytest.approx(1.0)
 
 
 def test_another_array_library_gives_the_same_slope(rng, to_array):

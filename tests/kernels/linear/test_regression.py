@@ -19,6 +19,7 @@ from vicinal._kernels.linear._regression import (
     logistic_sums,
     multinomial_blocks,
     multinomial_value_gradient,
+    penalised_factor,
     ridge_log_evidence,
     ridge_path,
     ridge_summary,
@@ -258,6 +259,14 @@ def test_blocks_do_not_change_the_gram(rng):
     assert_allclose(weighted_gram(X, weights), expected, rtol=1e-12, atol=1e-12)
     with config_context(working_memory=48 * 7 / 2**20):
         assert_allclose(weighted_gram(X, weights), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_factor_of_an_indefinite_hessian_is_that_of_a_slightly_larger_one():
+    """The addition is a part of the largest entry of the diagonal, whatever the smallest is."""
+    hessian = np.array([[1.0, 0.01 * (1.0 + 1e-6)], [0.01 * (1.0 + 1e-6), 1e-4]])
+    assert np.linalg.eigvalsh(hessian)[0] < 0.0
+    factor = np.tril(penalised_factor(hessian.copy(), 0.0))
+    assert_allclose(factor @ factor.T, hessian + 1e-8 * np.eye(2), rtol=0.0, atol=2e-12)
 
 
 def test_lbfgs_solves_a_quadratic_in_its_own_metric_at_once(rng):
