@@ -67,6 +67,9 @@ def test_errors_are_those_of_the_host(data, rng):
     device_X, device_codes = on_device(X, codes)
     errors = any_linear_errors(device_X, *stages, device_codes)
     assert_array_equal(errors, linear_errors(X, *stages, codes))
+    with config_context(working_memory=0.001):
+        blocks = any_linear_errors(device_X, *stages, device_codes)
+    assert_array_equal(blocks, errors)
 
 
 def test_a_row_stops_at_the_first_gate_that_keeps_it():

@@ -11,6 +11,8 @@ from vicinal._kernels.cascade._hard import (
     chain_loss,
     gate_problem,
     linear_errors,
+    ridge_of_sums,
+    ridge_sums,
     route,
     weighted_ridge,
 )
@@ -87,6 +89,17 @@ def test_weighted_ridge_equals_scikit_learn(rng):
     rows = np.arange(10, 50)
     coef, intercept = weighted_ridge(X, y, w, rows, 0.7)
     expected = Ridge(alpha=0.7).fit(X[rows], y[rows], sample_weight=w[rows])
+    assert_allclose(coef, expected.coef_, rtol=1e-9)
+    assert_allclose(intercept, expected.intercept_, rtol=1e-9)
+
+
+def test_sums_about_other_shifts_give_the_same_ridge(rng):
+    X, y, w = rng.normal(size=(60, 4)) + 1.0, rng.normal(size=60) - 2.0, rng.uniform(size=60)
+    expected = Ridge(alpha=0.7).fit(X, y, sample_weight=w)
+    shifts = np.full(4, 0.5), 3.0
+    halves = [ridge_sums(X[h], y[h], w[h], *shifts) for h in (slice(0, 25), slice(25, None))]
+    sums = tuple(a + b for a, b in zip(*halves, strict=True))
+    coef, intercept = ridge_of_sums(sums, *shifts, 0.7)
     assert_allclose(coef, expected.coef_, rtol=1e-9)
     assert_allclose(intercept, expected.intercept_, rtol=1e-9)
 
