@@ -1,12 +1,20 @@
-"""Ascent on a function whose maximum is known."""
+"""Ascent on a function whose maximum is known, and the start of the ascent."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from vicinal._base import TrainingData
 from vicinal.uncertainty._metric_learning import (
+    _SHARPNESS,
     BestIterate,
+    _best_scale,
+    _importance,
+    _nearest_scale,
     annealed_ascent,
+    by_class,
     lbfgs_ascent,
 )
 
@@ -112,3 +120,46 @@ def test_early_stopping_ends_lbfgs(n_iter_no_change):
     assert lbfgs_ascent(hill, np.eye(2), watch, max_iter=100, tol=0.0)
     assert watch.best == 0
     assert len(watch.scores) == n_iter_no_change + 1
+
+
+# --- start ----------------------------------------------------------------------------------------
+
+SETTINGS = SimpleNamespace(n_classes=2, n_jobs=1, region_method="uncertainty")
+
+
+@pytest.mark.parametrize("informative", [False, True])
+def test_sharpness_is_the_best_of_the_grid(rng, informative):
+    """Labels without information need the bluntest votes, two noisy halves sharper ones."""
+    X, y = rng.uniform(size=(120, 2)), rng.randint(2, size=120)
+    if informative:
+        y = np.where(rng.uniform(size=120) < 0.1, y, X[:, 0] > 0.5)
+    rows = by_class(TrainingData(X.astype(np.float32), y))
+    unit = 1.0 / np.sqrt(_nearest_scale(rows, 1))
+    score, scale = _best_scale(rows, None, np.arange(120), SETTINGS)
+    scores = []
+    for sharpness in _SHARPNESS * unit:
+        d2 = ((rows.X[:, None] - rows.X[None]) ** 2).sum(axis=2) * sharpness**2
+        np.fill_diagonal(d2, np.inf)
+        e = np.exp(d2.min(axis=1, keepdims=True) - d2)
+        p = (e * (rows.y[:, None] == rows.y[None])).sum(axis=1) / e.sum(axis=1)
+        scores.append(np.mean(np.log(np.maximum(p, 1e-6))))
+    assert score == pytest.approx(max(scores), rel=1e-4)
+    assert scale == pytest.approx((_SHARPNESS * unit)[np.argmax(scores)])
+    assert np.argmax(scores) > 0 if informative else np.argmax(scores) == 0
+
+
+def test_scale_of_few_rows_in_pairs_is_the_distance_to_the_next_pair():
+    X = np.array([[0.0], [0.0], [2.0], [2.0]])
+    assert _nearest_scale(TrainingData(X, np.array([0, 1, 0, 1])), 1) == pytest.approx(4.0)
+
+
+def test_rows_far_from_other_classes_have_no_importance():
+    X = np.r_[np.arange(10) * 0.1, np.arange(10) * 0.1 + 0.05, 1e6 + np.arange(30) * 0.1]
+    codes = np.repeat([0, 1, 0], [10, 10, 30])
+    uncertainty, importance = _importance(TrainingData(X[:, None], codes), SETTINGS)
+    order = np.argsort(codes, kind="stable")
+    assert_allclose(importance, uncertainty[order])
+    assert importance[10:40].max() == 0.0
+    assert importance[:10].min() > 0.1
+    # Without any uncertain row, all have the same importance.
+    assert_allclose(_importance(TrainingData(X[20:, None], codes[20:]), SETTINGS)[1], 1.0)
