@@ -4,9 +4,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_moons
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss, recall_score
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
+from vicinal._kernels.calibration._probabilities import fit_slope
 from vicinal._kernels.subspace._truncated_rbf import truncated_rbf_kernel
 from vicinal.subspace import TruncatedRBFClassifier, TruncatedRBFFeatures, TruncatedRBFRegressor
+from vicinal.subspace._truncated_rbf import best_threshold
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +167,32 @@ def test_too_few_newton_steps_warn(rare):
 
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
         TruncatedRBFClassifier(loss="log_loss", max_iter=1).fit(*rare)
+
+
+@pytest.mark.parametrize(("n_classes", "threshold"), [(2, "zero"), (2, "tuned"), (3, "zero")])
+def test_slope_is_that_of_leave_one_out_scores_less_the_threshold(rng, n_classes, threshold):
+    X = rng.normal(size=(40, 2))
+    y = np.digitize(X[:, 0] + 0.7 * rng.normal(size=40), [0.8, -0.8][: n_classes - 1])
+    options = {"gamma": 0.02, "center": False, "solver": "primal"}
+    model = TruncatedRBFClassifier(threshold=threshold, **options).fit(X, y)
+    targets = 2.0 * (y[:, None] == np.arange(n_classes)) - 1.0
+    left_out = cross_val_predict(TruncatedRBFRegressor(**options), X, targets, cv=LeaveOneOut())
+    if n_classes == 2:
+        margin = left_out[:, 1] - model.threshold_
+        left_out = np.column_stack([-margin, margin]) / 2
+    assert (model.threshold_ != 0.0) == (threshold == "tuned")
+    assert_allclose(model.slope_, fit_slope(left_out, y, np.ones(40)), rtol=1e-6)
+
+
+def test_thresholds_by_hand():
+    scores, weights = np.array([0.0, 5.0, 7.0]), np.ones(3)
+    assert best_threshold(scores, np.array([1, 1, 1]), weights) == -1.0
+    assert best_threshold(scores, np.array([0, 0, 0]), weights) == 8.0
+    assert best_threshold(scores, np.array([0, 0, 1]), weights) == 6.0
+
+
+def test_large_scores_do_not_overflow(three_classes):
+    X, y = three_classes
+    model = TruncatedRBFClassifier().fit(X, y)
+    model.slope_ = 1e6
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
