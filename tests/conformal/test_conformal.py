@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.linear_model import Ridge
 
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._conformal._intervals import (
@@ -55,8 +56,39 @@ def test_line_of_errors_is_the_weighted_least_squares_fit():
     A, weights = rng.normal(size=(1, 30, 2)), rng.uniform(size=(1, 30))
     weights /= weights.sum()
     errors = 3.0 + A @ np.array([1.0, -2.0])
+    found = local_lines(A, errors[..., None], weights)[0, 0]
     # The penalty is relative and small, the errors lie on a plane: the intercept is nearly exact.
-    assert_allclose(local_lines(A, errors[..., None], weights)[0, 0], 3.0, atol=0.05)
+    assert_allclose(found, 3.0, atol=0.05)
+    centred = A[0] - weights @ A[0]
+    penalty = 0.01 * (weights[0] @ centred**2).sum() / 2
+    line = Ridge(penalty, tol=1e-12).fit(A[0], errors[0], weights[0])
+    assert_allclose(found, line.intercept_, rtol=1e-9)
+
+
+def test_line_of_errors_is_evaluated_at_the_query_and_bounded():
+    X = np.linspace(0.0, 1.0, 400)[:, None]
+    rows = StandardizedRows(X)
+    scale = LocalScale(rows, 0.1 + X)
+    queries = rows.coordinates(np.array([[0.25], [0.9], [1.0], [30.0], [-30.0]]))
+    found = scale._fits(queries, 40, 1)[:, 0]
+    means = scale._fits(queries, 40, 0)[:, 0]
+    assert_allclose(found[:3], [0.35, 1.0, 1.1], rtol=2e-3)
+    # Far away the line is bounded by shares of the local mean.
+    assert_allclose(found[3:], means[3:] * [5.0, 0.2])
+
+
+def test_few_rows_have_one_scale():
+    for n, size in ((48, None), (52, 20)):
+        X = np.linspace(0.0, 1.0, n)[:, None]
+        assert LocalScale(StandardizedRows(X), np.exp(5.0 * X)).size == size
+
+
+def test_neighbourhoods_are_smaller_than_the_rows_outside_the_largest_group():
+    X, residuals = noisy(400, slope=20.0)
+    groups = np.r_[np.zeros(350, dtype=np.int64), np.arange(1, 51)]
+    scale = LocalScale(StandardizedRows(X), np.abs(residuals), groups=groups)
+    assert scale.size in (20, 40)
+    assert np.isfinite(scale.held_out).all()
 
 
 def test_equal_noise_has_one_scale():
