@@ -12,8 +12,10 @@ from vicinal._kernels.neighbors._nearest import (
     DeviceRows,
     Pairs,
     ProductRows,
+    _product_bound,
     csr_distances,
     nearest_rows,
+    rows_within,
     select_first,
     sort_rows,
     squared_distance,
@@ -90,6 +92,30 @@ def test_precision_of_the_product_does_not_show(rng, dtype, k):
     order = np.lexsort((np.broadcast_to(np.arange(5000), squares.shape), squares), axis=1)[:, :k]
     assert_array_equal(indices, order)
     assert_array_equal(distances, np.take_along_axis(squares, order, axis=1))
+
+
+def test_bound_of_the_product_is_rounded_up():
+    for reach, expected in ((2.0, -1.8), (6.0, 2.2)):
+        assert _product_bound(reach, 1.0, 4.0, 0.1) == pytest.approx(expected)
+    assert _product_bound(2.0, 0.5, 4.0, 0.1) == pytest.approx(-3.5 * 0.9)
+
+
+@pytest.mark.parametrize("radius", [0.5, 10.0])
+def test_pairs_within_a_radius_fill_longer_lists(rng, radius):
+    """One query has more rows than the first lists hold, and the next ones add to them."""
+    X, Q = rng.uniform(size=(3000, 2)), rng.uniform(size=(3, 2))
+    fitted = ProductRows(X)
+    left, norms = fitted.queries(Q)
+    codes = np.arange(3000), np.full(3, -1)
+    pairs = Pairs(Q, X, left, fitted.rows, norms, fitted.scale, fitted.rounding, *codes)
+    queries, rows, squares = rows_within(pairs, np.full(3, radius))
+    expected = ((Q[:, None] - X) ** 2).sum(axis=2)
+    inside = np.nonzero(np.sqrt(expected) <= radius)
+    assert inside[0].size > 1024
+    order = np.lexsort((rows, queries))
+    assert_array_equal(queries[order], inside[0])
+    assert_array_equal(rows[order], inside[1])
+    assert_allclose(squares[order], expected[inside])
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "tiny", "huge"])
@@ -257,6 +283,27 @@ def test_everything_within_a_radius_by_hand():
     # The row itself is left out by its code.
     _, rows, _ = within(X, X[1:2], np.array([1.0]), np.array([1]))
     assert rows.tolist() == [0, 2]
+
+
+def test_a_radius_of_zero_finds_equal_rows_in_order():
+    """The query is the mean of the rows, where the lower bound of its copies is exactly zero."""
+    X = np.repeat([[-1.0], [0.0], [1.0]], 40, axis=0)
+    queries, rows, distances = within(X, np.zeros((1, 1)), np.zeros(1))
+    assert rows.tolist() == list(range(40, 80))
+    assert not queries.any()
+    assert not distances.any()
+
+
+def test_pairs_at_equal_distances_are_ordered_by_row(rng, to_array):
+    X, Q = rng.randint(0, 3, size=(400, 1)).astype(float), np.array([[0.0], [2.0]])
+    left_out = ExcludedRows(to_array(np.arange(400)), to_array(np.full(2, NOBODY)), 0)
+    fitted = DeviceRows(to_array(X))
+    queries, rows, distances = fitted.within(to_array(Q), to_array(np.full(2, 5.0)), left_out)
+    expected = np.abs(Q - X[:, 0])
+    order = np.argsort(expected, axis=1, kind="stable")
+    assert_array_equal(np.asarray(queries), np.repeat([0, 1], 400))
+    assert_array_equal(np.asarray(rows), order.ravel())
+    assert_array_equal(np.asarray(distances), np.sort(expected, axis=1).ravel())
 
 
 def test_radii_are_those_of_brute_force(rng):
