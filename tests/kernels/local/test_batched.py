@@ -117,6 +117,8 @@ def test_metric_step_is_the_fourth_root_of_the_product():
     turned = np.array([[2.0, 1.0], [1.0, 2.0]])
     assert_allclose(metric_step(turned, floor=0.0, diagonal=True), np.eye(2))
     assert_allclose(metric_step(np.zeros((2, 2)), floor=0.1), np.eye(2))
+    # A value at the rounding error of the largest one is zero, not its fourth root.
+    assert_array_equal(metric_step(np.diag([1e-14, 1.0]), floor=0.0)[0], 0.0)
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.5, 20.0])
@@ -183,6 +185,31 @@ def test_more_columns_than_rows_are_solved_in_the_span_of_the_rows(rng, loss):
         rho=0.2,
     )
     assert_allclose(wide, tall, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+def test_steps_that_overshoot_are_halved_until_the_objective_falls(labelled, loss):
+    offsets, y, weights = labelled
+    problem = NewtonProblem(offsets, y, weights, np.full(4, 0.7), np.full(4, 0.1))
+    theta, factors = np.zeros((4, 3)), np.array([1.0, 3.0, 30.0, 300.0])
+
+    def objective(at):
+        return _batched._objective(problem, at, _batched._margins(problem, at), loss)
+
+    margins = _batched._margins(problem, theta)
+    step, slope = _batched._newton_step(problem, theta, margins, loss)
+    step, slope = step * factors[:, None], slope * factors
+    change, value = _batched._margins(problem, step), objective(theta)
+    length, found = _batched._step_length(problem, theta, value, margins, step, change, slope, loss)
+    assert length[0] == 1.0
+    assert (length[2:] < 1.0).all()
+    assert_array_equal(np.exp2(np.round(np.log2(length))), length)
+    assert_allclose(found, objective(theta + length[:, None] * step), rtol=1e-12)
+    assert (found < value).all()
+    # Twice the length of a shortened step does not lower the objective enough.
+    twice = objective(theta + 2.0 * length[:, None] * step)
+    least = value - _batched._ARMIJO * 2.0 * length * slope
+    assert (twice > least)[length < 1.0].all()
 
 
 def test_each_neighbourhood_is_solved_as_if_alone(labelled):

@@ -104,7 +104,9 @@ def fit(X, q, w, codes, loss, *, radial=None, common=None, relative=True, per_we
     return out.scores[0], out.slopes[0], pulls[0]
 
 
-@pytest.fixture(params=[(20, 2), (7, 12)], ids=["more rows", "more columns"])
+@pytest.fixture(
+    params=[(20, 2), (7, 7), (7, 12)], ids=["more rows", "as many rows", "more columns"]
+)
 def moving_problem(request, rng):
     k, d = request.param
     codes = np.arange(k) % 3
