@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.local._classifiers import local_classifiers
+from vicinal._kernels.local._classifiers import local_classifiers, newton_value
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
     SQUARED,
     SQUARED_HINGE,
+    Fit,
     FitObjective,
     Fits,
     Motion,
@@ -59,6 +60,18 @@ def test_solution_is_stationary(rng, loss, d, n_classes):
             up = objective(theta + step * direction, X - q, y, w, loss)
             down = objective(theta - step * direction, X - q, y, w, loss)
             assert abs(up - down) / (2 * step) < 1e-7
+
+
+@pytest.mark.parametrize("loss", [SQUARED_HINGE, LOGISTIC])
+def test_value_of_the_line_search_is_the_objective(rng, loss):
+    """The minimum does not show it: full Newton steps reach it by the gradient alone."""
+    X, q, w, codes = problem(rng, 25, 3, 2)
+    y, theta = np.where(codes == 1, 1.0, -1.0), 3.0 * rng.normal(size=4)
+    scores = (X - q) @ theta[:-1] + theta[-1]
+    assert (y * scores < 0.0).any()
+    laid_out = Fit(w, 25, 3, 1.0, 0.3, 0.1)
+    found = newton_value.py_func(scores, y, theta, laid_out, loss, 1.0)
+    assert_allclose(found, objective(theta, X - q, y, w, loss), rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [SQUARED_HINGE, LOGISTIC])
