@@ -43,7 +43,8 @@ TESTS = {
     "_kernels/neighbors/_nearest.py": "tests/kernels/neighbors/test_nearest.py",
     "subspace/_truncated_rbf.py": "tests/kernels/subspace/test_truncated_rbf.py "
     "tests/subspace/test_truncated_rbf.py tests/base/test_blocks.py",
-    "surface/_search.py": "tests/surface/test_decision_surface.py",
+    "surface/_search.py": "tests/surface/test_search.py tests/surface/test_counterfactual.py "
+    "tests/surface/test_decision_surface.py",
     "uncertainty/_metric_learning.py": "tests/uncertainty/test_metric_learning.py "
     "tests/uncertainty/test_locally_adaptive_classifier.py",
 }
