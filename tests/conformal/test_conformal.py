@@ -177,6 +177,16 @@ def test_scales_are_as_flat_as_rows_left_out_allow():
     assert_allclose(np.mean(np.abs(residuals) / scale.held_out), 1.0)
 
 
+def test_scales_have_the_unit_of_the_errors():
+    X, residuals = noisy(400, slope=0.7)
+    rows, errors = StandardizedRows(X), np.abs(residuals)
+    scale, scaled = LocalScale(rows, errors), LocalScale(rows, 1e3 * errors)
+    assert 0.0 < scale.power < 1.0
+    assert_allclose(scaled(X[:20]), 1e3 * scale(X[:20]), rtol=1e-8)
+    # Scales at training rows differ from those at queries by one error among many.
+    assert_allclose(np.median(scale(X) / scale.held_out), 1.0, atol=0.02)
+
+
 def test_errors_around_rows_nobody_learned_from_are_larger():
     """Each row is predicted by its nearest row of another fold, a function without noise."""
     rng = np.random.RandomState(0)
