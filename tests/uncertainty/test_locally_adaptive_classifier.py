@@ -127,6 +127,13 @@ def test_splits_average_votes_of_metrics_learned_from_other_rows(crossing):
     assert two.score(X_test, y_test) >= one.score(X_test, y_test) - 0.02
 
 
+def test_annealing_moves_all_components_together(wine):
+    X, _, y, _ = wine
+    model = quick(2, solver="anneal", n_splits=1, max_iter=4).fit(X, y)
+    assert len(model.metrics_) == 2
+    assert len(model.objective_paths_) == 1
+
+
 def test_there_is_one_split_where_nothing_is_held_out(wine):
     X, X_val, y, y_val = wine
     given = quick(1, n_splits=3).fit(X, y, X_val=X_val, y_val=y_val)

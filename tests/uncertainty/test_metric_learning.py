@@ -10,6 +10,8 @@ from vicinal._base import TrainingData
 from vicinal.uncertainty._metric_learning import (
     _SHARPNESS,
     BestIterate,
+    MetricProblem,
+    Split,
     _best_scale,
     _importance,
     _nearest_scale,
@@ -146,6 +148,18 @@ def test_sharpness_is_the_best_of_the_grid(rng, informative):
     assert score == pytest.approx(max(scores), rel=1e-4)
     assert scale == pytest.approx((_SHARPNESS * unit)[np.argmax(scores)])
     assert np.argmax(scores) > 0 if informative else np.argmax(scores) == 0
+
+
+def test_held_out_rows_are_scored_by_all_training_rows(rng):
+    X, y, A = rng.normal(size=(30, 2)), np.arange(30) % 2, rng.normal(size=(2, 2))
+    train, watched = (
+        by_class(TrainingData(X[part], y[part])) for part in (slice(20), slice(20, 30))
+    )
+    shares = [np.ones(20), rng.uniform(0.2, 1.0, size=10)]
+    problem = MetricProblem(Split(train, watched), 2, shares, n_jobs=1)
+    e = np.exp(-(((watched.X[:, None] - train.X) @ A.T) ** 2).sum(axis=2))
+    p = (e * (watched.y[:, None] == train.y)).sum(axis=1) / e.sum(axis=1)
+    assert problem.score(A) == pytest.approx(shares[1] @ p / 10)
 
 
 def test_scale_of_few_rows_in_pairs_is_the_distance_to_the_next_pair():
