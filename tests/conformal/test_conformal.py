@@ -11,6 +11,7 @@ from vicinal._conformal._intervals import (
     LocalScale,
     NearRows,
     ResidualIntervals,
+    label_sets,
     learning_factor,
     local_lines,
 )
@@ -75,6 +76,36 @@ def test_line_of_errors_is_evaluated_at_the_query_and_bounded():
     assert_allclose(found[:3], [0.35, 1.0, 1.1], rtol=2e-3)
     # Far away the line is bounded by shares of the local mean.
     assert_allclose(found[3:], means[3:] * [5.0, 0.2])
+
+
+def test_local_mean_of_errors_by_hand():
+    """Five neighbours are averaged; the distance to the sixth is the bandwidth."""
+    X = np.arange(30.0)[:, None]
+    rows = StandardizedRows(X)
+    weights = np.linspace(1.0, 2.0, 30)
+    scale = LocalScale(rows, X**2, weights)
+    found = scale._fits(rows.coordinates(np.array([[10.2]])), 5, 0)
+    near = np.array([10, 11, 9, 12, 8])
+    tricube = weights[near] * (1.0 - (np.abs(near - 10.2) / 2.8) ** 3) ** 3
+    assert_allclose(found, [[tricube @ near**2 / tricube.sum()]])
+
+
+def test_constant_scale_is_the_mean_error_of_other_groups():
+    X, groups = np.arange(6.0)[:, None], np.array([0, 0, 1, 1, 1, 2])
+    errors, weights = np.arange(12.0).reshape(6, 2), np.array([1.0, 2.0, 1.0, 1.0, 3.0, 2.0])
+    scale = LocalScale(StandardizedRows(X), errors, weights, groups)
+    assert scale.size is None
+    expected = [
+        np.average(errors[groups != own], axis=0, weights=weights[groups != own]) for own in groups
+    ]
+    assert_allclose(scale.held_out, expected)
+
+
+def test_unknown_label_scores_are_refused():
+    with pytest.raises(
+        ValueError, match=r"method='raps' must be one of \['adaptive', 'threshold'\]"
+    ):
+        label_sets(None, np.eye(2), 0.9, method="raps", by_class=False, near=None)
 
 
 def test_few_rows_have_one_scale():
