@@ -11,6 +11,7 @@ from vicinal._kernels.calibration._probabilities import (
     fit_slope,
     fit_slopes,
     score_spread,
+    slope_derivatives,
     smoothed_targets,
 )
 
@@ -102,6 +103,18 @@ def test_slope_is_the_most_likely_one(rng, n_classes, scale):
         tol=1e-10,
     )
     assert slope == pytest.approx(np.exp(found.x), rel=1e-5)
+
+
+def test_derivatives_of_the_loss_by_differences(rng, to_array):
+    scores, codes, weights = rng.normal(size=(30, 3)), rng.randint(3, size=30), rng.uniform(size=30)
+    counts = np.bincount(codes, weights=weights, minlength=3)
+    arrays = [to_array(part) for part in (scores, codes, weights, counts)]
+    first, second = slope_derivatives(*arrays, 0.8)
+    h = 1e-5
+    values = [_loss(0.8 + step, scores, codes, weights) for step in (h, -h)]
+    slopes = [slope_derivatives(*arrays, 0.8 + step)[0] for step in (h, -h)]
+    assert first == pytest.approx((values[0] - values[1]) / (2 * h), rel=1e-6)
+    assert second == pytest.approx((slopes[0] - slopes[1]) / (2 * h), rel=1e-6)
 
 
 def test_separated_classes_have_a_finite_slope():
