@@ -40,6 +40,27 @@ def test_path_equals_ridge(rng, shape):
         assert_allclose(path.predict(Z)[a], model.predict(Z), rtol=1e-7)
 
 
+def test_signs_of_coefficients_bound_the_minimum(rng):
+    Z, w = rng.normal(size=(40, 3)), rng.uniform(0.5, 2.0, 40)
+    Y = Z @ rng.normal(size=(3, 2)) + rng.normal(size=(40, 2))
+    free = ridge_path(Z, Y, w, [0.1])
+    signs = np.sign(free.coef[0])
+    assert_allclose(ridge_path(Z, Y, w, [0.1], signs).coef, free.coef, rtol=1e-8)
+    signs[:, 0] *= -1.0
+    signs[:, 1] = 0.0
+    path = ridge_path(Z, Y, w, [0.1, 1.0], signs)
+    centred, targets = Z - path.centre, Y - path.level
+    unit = w @ (centred**2).sum(axis=1) / 3
+    for coef, alpha in zip(path.coef, (0.1, 1.0), strict=True):
+        gradient = coef @ (centred.T @ (w[:, None] * centred) + alpha * unit * np.eye(3))
+        gradient -= (targets * w[:, None]).T @ centred
+        # A bounded coefficient is zero, and the objective rises where its sign allows it to go.
+        assert_array_equal(coef[:, 0], 0.0)
+        assert (gradient[:, 0] * signs[:, 0] > 0.0).all()
+        assert (coef[:, 2] * signs[:, 2] > 0.0).all()
+        assert_allclose(gradient[:, 1:], 0.0, atol=1e-9)
+
+
 def test_constant_columns_predict_the_mean():
     path = ridge_path(np.ones((4, 2)), np.arange(4.0)[:, None], None, [0.0, 1.0])
     assert_allclose(path.predict(np.array([[9.0, -9.0]])), 1.5)
