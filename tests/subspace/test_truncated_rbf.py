@@ -30,6 +30,12 @@ def test_features_are_centred_and_scaled_by_default(rng):
     assert_allclose(P @ P.T, truncated_rbf_kernel(Z, Z, model.gamma_, 2), atol=1e-12)
 
 
+def test_width_of_equal_rows_is_one():
+    model = TruncatedRBFFeatures().fit(np.full((5, 2), 3.0))
+    assert model.gamma_ == 1.0
+    assert np.isfinite(model.transform(np.ones((2, 2)))).all()
+
+
 def test_absurd_expansions_are_refused_with_the_number(rng):
     X = rng.normal(size=(30, 200))
     with pytest.raises(ValueError, match=r"J = C\(203, 3\) = 1,373,701.*max_features=20,000"):
