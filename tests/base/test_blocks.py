@@ -91,6 +91,8 @@ MODELS = {
     ),
     "logistic": SpacePartitioningClassifier(n_regions=2, n_init=2, max_iter=3, random_state=0),
     "truncated RBF": TruncatedRBFClassifier(),
+    "truncated RBF about the origin": TruncatedRBFClassifier(center=False),
+    "truncated RBF of a given width": TruncatedRBFClassifier(gamma=0.05),
 }
 
 
@@ -105,6 +107,12 @@ def test_models_fit_themselves_to_any_blocks(table, name, size):
     assert blocks is model
     assert model.n_features_in_ == 3
     assert_allclose(model.predict_proba(Z), memory, atol=1e-8)
+
+
+def test_a_width_meant_for_the_full_kernel_warns_in_blocks(table):
+    X, y, weight = table
+    with pytest.warns(UserWarning, match="median of 2.gamma.*Lower gamma"):
+        TruncatedRBFClassifier(gamma=50.0).fit_blocks(MemoryBlocks.of(X, y, weight, size=31))
 
 
 def test_transformers_and_mixtures_fit_themselves_to_any_blocks(table):
