@@ -16,7 +16,6 @@ from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport
 from vicinal.report._held_out import HeldOutPredictions
 from vicinal.report._quality import calibration, classification_facts, confusion
-from vicinal.report._table import flat_picture, regions
 
 pytest.importorskip("jinja2")
 
@@ -79,30 +78,6 @@ def test_uncertainty_is_one_for_equal_probabilities_and_zero_for_certain_ones():
     np.testing.assert_allclose(uncertainty, [1.0, 0.0], atol=1e-9)
 
 
-@pytest.mark.parametrize("n_columns", [1, 2, 6])
-@pytest.mark.parametrize("n_classes", [2, 4, None])
-def test_picture_is_flat_and_in_the_unit_square(n_columns, n_classes, rng):
-    Z = rng.normal(size=(80, n_columns))
-    y = Z[:, 0] if n_classes is None else rng.randint(n_classes, size=80)
-    names = [f"column {j}" for j in range(n_columns)]
-    plane, axes = flat_picture(Z, y, n_classes is not None, names)
-    assert plane.shape == (80, 2)
-    if n_classes is None:
-        assert axes[0] == "direction of the target: mostly column 0"
-    assert plane.min() >= 0
-    assert plane.max() <= 1
-
-
-def test_regions_are_described_by_what_sets_them_apart(rng):
-    X = np.column_stack([np.repeat([-3.0, 3.0], 60), rng.normal(size=120)])
-    y = (X[:, 1] * np.sign(X[:, 0]) > 0).astype(int)
-    model = SpacePartitioningClassifier(n_regions=2, n_init=4, random_state=0).fit(X, y)
-    found = regions(model, X, y, ["side", "noise"])
-    assert sum(row["count"] for row in found["rows"]) == 120
-    assert all(row["loss"] <= 0.2 for row in found["rows"])
-    assert regions(GaussianNB().fit(X, y), X, y, ["side", "noise"]) is None
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -157,13 +132,11 @@ def test_scores_are_those_of_the_comparison(content):
     assert page["facts"]["accuracy"] == pytest.approx(entry.mean)
 
 
-def test_rows_are_explained_that_the_model_had_not_seen_and_marked_on_the_map(content):
+def test_rows_are_explained_that_the_model_had_not_seen(content):
     page, _, unseen = content
     explained = [part["row"] for part in page["explanations"]]
     assert len(explained) == 8
     assert set(explained) <= set(unseen.tolist())
-    ringed = {point["row"] for point in page["map"]["points"] if point["is_explained"]}
-    assert ringed == set(explained)
 
 
 def test_one_set_of_predictions_throughout(content):
@@ -240,12 +213,6 @@ def test_doubtful_rows_have_the_flattest_probabilities(content):
     uncertainty = HeldOutPredictions(None, np.arange(150), entry.out_of_fold).uncertainty
     rows = [row["row"] for row in page["uncertain"]]
     assert min(uncertainty[rows]) >= np.sort(uncertainty)[-12]
-
-
-def test_regions_are_shown_behind_a_pipeline(content):
-    page = content[0]
-    assert page["regions"]["model"] == "SpacePartitioningClassifier"
-    assert sum(row["count"] for row in page["regions"]["rows"]) == 150
 
 
 def test_regression_has_residuals_and_no_confusion():

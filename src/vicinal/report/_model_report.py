@@ -36,7 +36,7 @@ from vicinal.report.results import (
     prediction_part,
 )
 
-_MAP_ROWS = 800
+_PLOTTED_ROWS = 800
 _OVERVIEW_ROWS = 4000
 _BACKGROUND_ROWS = 200
 _SHUFFLED_ROWS = 400
@@ -159,7 +159,7 @@ class ModelReport(Page):
         content["explanations"] = self._explanations(self._chosen(found), end, progress)
         explained = {part["row"] for part in content["explanations"]}
         content["uncertain"] = self._uncertain(found, explained)
-        content |= self._overview(found, explained)
+        content |= self._overview(found)
         content["summary"] = self._summary(content, found)
         progress.advance(progress.total - progress.done, note="overview")
         return content
@@ -196,7 +196,7 @@ class ModelReport(Page):
             return {
                 "facts": _quality.regression_facts(y, predictions.prediction),
                 "residuals": _quality.residuals(
-                    y, predictions.prediction, self._sample(len(y), _MAP_ROWS)
+                    y, predictions.prediction, self._sample(len(y), _PLOTTED_ROWS)
                 ),
                 "coverage": _quality.coverage(y, predictions.prediction, self._rng()),
             }
@@ -306,12 +306,10 @@ class ModelReport(Page):
         truth = None if self.y is None else plain(self.y[row])
         return explanation_part(found, row, truth, self.seen)
 
-    def _overview(self, held_out: HeldOutPredictions, explained: set[int]) -> dict[str, Any]:
-        """Return profile of the table, uncertainty map, error by segment, and regions."""
+    def _overview(self, held_out: HeldOutPredictions) -> dict[str, Any]:
+        """Return the profile of the table and the error by segment."""
         at = self._sample(len(held_out.predictions.rows), _OVERVIEW_ROWS)
-        at = np.union1d(at, held_out.at(sorted(explained))).astype(int)
-        rows = held_out.predictions.rows[at]
-        X = rows_of(self.X, rows)
+        X = rows_of(self.X, held_out.predictions.rows[at])
         X = X.toarray() if sparse.issparse(X) else X
         y = None if held_out.y is None else held_out.y[at]
         try:
@@ -323,43 +321,7 @@ class ModelReport(Page):
             is_share = held_out.classes is not None
             errors = held_out.errors[at]
             content["segments"] = _table.segments(encoded, errors, is_share, self._rng())
-        shown = held_out.predictions.prediction[at] if y is None else y
-        uncertainty = held_out.uncertainty[at]
-        content["map"] = self._map(encoded, shown, rows, uncertainty, held_out.classes, explained)
-        steps, last = split_steps(self.model)
-        if hasattr(last, "n_regions_"):
-            table, names = _encoded(steps, rows_of(self.X, rows))
-            content["regions"] = _table.regions(last, table, y, names)
         return content
-
-    def _map(self, encoded, y, rows, uncertainty, classes, explained) -> dict[str, Any] | None:
-        if len(np.unique(y)) < 2 or len(rows) < 10 or not encoded.Z.shape[1]:
-            return None
-        by_class = classes is not None
-        plane, axes = _table.flat_picture(encoded.Z, y, by_class, encoded.names)
-        if by_class:
-            size, meaning = uncertainty, "the more uncertain its prediction is"
-            codes = np.searchsorted(classes, y)
-        else:
-            size, meaning = uncertainty / (uncertainty.max() or 1.0), "the larger its error is"
-            codes = np.digitize(y, np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
-        keep = np.argsort(~np.isin(rows, list(explained)), kind="stable")[:_MAP_ROWS]
-        points = [
-            {
-                "row": int(rows[i]),
-                "x": float(plane[i, 0]),
-                "y": float(plane[i, 1]),
-                "uncertainty": float(size[i]),
-                "code": int(codes[i]),
-                "label": str(plain(y[i])),
-                "is_explained": int(rows[i]) in explained,
-            }
-            for i in keep.tolist()
-        ]
-        # Uncertain rows come last, on top; explained ones above all.
-        points.sort(key=lambda point: (point["is_explained"], point["uncertainty"]))
-        about = {"meaning": meaning, "by_class": by_class, "axes": axes, "n_rows": len(points)}
-        return {"points": points, **about}
 
     def _rng(self) -> np.random.RandomState:
         return check_random_state(self.random_state)
@@ -375,17 +337,6 @@ def _background_cost(model: Any, background: Any) -> float:
     started = _clock.now()
     model.predict(background)
     return 100 * (_clock.now() - started)
-
-
-def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:
-    """Return the rows as the last model takes them, dense, and the names of those columns."""
-    names = [str(name) for name in getattr(X, "columns", [])]
-    for step in steps:
-        given = None if hasattr(step, "feature_names_in_") or not names else names
-        X = step.transform(X)
-        names = [str(name) for name in step.get_feature_names_out(given)]
-    X = X.toarray() if hasattr(X, "toarray") else X
-    return X, names if len(names) == X.shape[1] else [f"x{j}" for j in range(X.shape[1])]
 
 
 # Scorers whose name on a page is another.

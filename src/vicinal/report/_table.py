@@ -1,15 +1,13 @@
-"""The table of a report: a map of its rows, and error by segment."""
+"""The table of a report: its columns, and error by segment."""
 
 from typing import Any
 
 import numpy as np
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal._base import is_frame
 from vicinal._base._tables import column_values
-from vicinal.inspection.checks import EncodedTable, shortened
+from vicinal.inspection.checks import EncodedTable
 from vicinal.report._quality import wilson
 from vicinal.table import TableEncoder
 
@@ -52,7 +50,6 @@ def with_column(X: Any, j: int, source: Any, index: np.ndarray) -> Any:
     return changed
 
 
-_NAMED = 2
 _DEPTH = 3
 _LEAST_ROWS = 80
 _NORMAL = 1.96
@@ -130,92 +127,3 @@ def _condition(name: str, low: float, high: float) -> str:
     if np.isinf(low):
         return f"{name} ≤ {high:.4g}"
     return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} ≤ {high:.4g}"
-
-
-def flat_picture(
-    Z: np.ndarray, y: np.ndarray, is_classification: bool, names: list[str]
-) -> tuple[np.ndarray, list[str]]:
-    """Return two coordinates per row in the unit square, related to the target, and their names.
-
-    For three or more classes they are discriminant axes. For two classes and regression the first
-    axis is the discriminant or the covariance with the target, the second the first principal
-    component orthogonal to it. An axis is named after the columns that correlate most with it.
-    """
-    Z = StandardScaler().fit_transform(Z)
-    if is_classification:
-        lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(Z, y)
-        axes = lda.scalings_[:, : min(2, len(lda.classes_) - 1, Z.shape[1])]
-    else:
-        axes = (Z.T @ (y - y.mean()))[:, None]
-    titles = ["first discriminant direction", "second discriminant direction"]
-    if axes.shape[1] < 2:
-        titles = [f"direction of the {'classes' if is_classification else 'target'}"]
-        titles.append("principal direction")
-        axis = axes / (np.linalg.norm(axes) or 1.0)
-        across = Z - (Z @ axis) @ axis.T
-        axes = np.column_stack([axis, np.linalg.eigh(across.T @ across)[1][:, -1]])
-    plane = Z @ axes
-    labels = []
-    for title, shift in zip(titles, (Z.T @ plane).T, strict=True):
-        top = np.argsort(-np.abs(shift), kind="stable")[:_NAMED]
-        top = top[np.abs(shift[top]) >= 0.5 * np.abs(shift[top[0]])]
-        parts = [f"{'−' if shift[j] < 0 else ''}{shortened(names[j])}" for j in top]
-        labels.append(f"{title}: mostly {', '.join(parts)}")
-    low, high = np.percentile(plane, [0.3, 99.7], axis=0)
-    return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0), labels
-
-
-def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | None:
-    """Describe the regions of a partition; ``None`` for a model that has none.
-
-    ``X`` is the encoded table.
-    """
-    if not hasattr(model, "n_regions_") or not hasattr(model, "apply"):
-        return None
-    Z = np.asarray(X, dtype=float)
-    region = np.asarray(model.apply(X))
-    region = region[:, 0] if region.ndim == 2 else region  # the best of several cascades
-    scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
-    is_classifier = hasattr(model, "classes_")
-    wrong = None
-    if y is not None:
-        prediction = model.predict(X)
-        wrong = prediction != y if is_classifier else np.abs(prediction - y)
-    table = []
-    for k in range(model.n_regions_):
-        inside = region == k
-        if not inside.any():
-            continue
-        shift = (Z[inside].mean(axis=0) - Z.mean(axis=0)) / scale
-        order = np.argsort(-np.abs(shift), kind="stable")[:4]
-        table.append(
-            {
-                "region": k,
-                "count": int(inside.sum()),
-                "share": float(inside.mean()),
-                "loss": None if wrong is None else float(wrong[inside].mean()),
-                "target": [] if y is None else _target_shares(y[inside], model),
-                "apart": [
-                    {"name": names[j], "shift": float(shift[j])}
-                    for j in order
-                    if abs(shift[j]) > 0.1
-                ],
-            }
-        )
-    return {
-        "model": type(model).__name__,
-        "loss": "error" if is_classifier else "mean absolute error",
-        "rows": sorted(table, key=lambda row: -row["count"]),
-    }
-
-
-def _target_shares(y, model) -> list[dict[str, Any]]:
-    if not hasattr(model, "classes_"):
-        low, middle, high = np.percentile(y, [10, 50, 90])
-        return [{"label": f"{low:.4g} to {high:.4g}, median {middle:.4g}", "share": None}]
-    shares = [(str(label), float(np.mean(y == label)), k) for k, label in enumerate(model.classes_)]
-    return [
-        {"label": label, "share": share, "code": k}
-        for label, share, k in sorted(shares, key=lambda item: -item[1])[:6]
-        if share > 0
-    ]
