@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from vicinal import LocalRegressor, SpacePartitioningClassifier
 from vicinal._base._held_out import OutOfFold
-from vicinal.inspection import compare, label_issues
+from vicinal.inspection import compare
 from vicinal.report import ModelReport
 from vicinal.report._held_out import HeldOutPredictions
 from vicinal.report._quality import calibration, classification_facts, confusion
@@ -267,22 +267,6 @@ def test_time_budget_limits_the_explanations(three_classes):
     model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
     page = ModelReport(model, X, y, n_explained=20, time_budget=0.0).as_dict()
     assert len(page["explanations"]) == 1
-
-
-def test_findings_of_the_table_are_judged_by_the_same_predictions():
-    X, y = make_blobs(200, centers=3, n_features=2, cluster_std=1.0, random_state=0)
-    X = np.column_stack([X, np.ones(len(X))])
-    y = np.where(np.arange(len(y)) % 10 == 0, (y + 1) % 3, y)
-    board = compare({"it": GaussianNB(var_smoothing=1e-3)}, X, y, cv=3)
-    entry = board.entries[0]
-    train, unseen = board.fold_of(entry)
-    model = GaussianNB(var_smoothing=1e-3).fit(X[train], y[train])
-    report = ModelReport(model, X, y, out_of_fold=entry.out_of_fold, unseen=unseen, n_explained=1)
-    found = {part["key"]: part for part in report.as_dict()["findings"]}
-    suspicious = label_issues(entry.out_of_fold.proba, y)["row"]
-    assert [line["row"] for line in found["labels"]["lines"]] == suspicious[:6].tolist()
-    assert found["columns"]["lines"][0]["column"] == "x" + str(X.shape[1] - 1)
-    assert "Findings in the table" in report.html()
 
 
 def test_the_positive_class_can_be_chosen(three_classes):

@@ -24,10 +24,7 @@ def compare_models(
         Option(help="The embedded set that is used without a table."),
     ] = "breast_cancer",
     models: Annotated[
-        str | None,
-        Option(
-            help="Names, separated by commas; all by default.", autocompletion=shared.complete_model
-        ),
+        str | None, Option(help="Names, separated by commas; all by default.")
     ] = None,
     metric: shared.Metric = None,
     budget: Annotated[str, Option(help="Time for all models: 90s, 5m, 1h.")] = "90s",
@@ -208,9 +205,7 @@ def fit_model(
     tables: shared.Tables,
     target: Annotated[str, Option("--target", "-t", help="The column to predict.")],
     out: Annotated[Path, Option("--out", "-o", help="Where the model goes.")],
-    model: Annotated[
-        str, Option("--model", "-m", help="Its name.", autocompletion=shared.complete_model)
-    ] = "auto",
+    model: Annotated[str, Option("--model", "-m", help="Its name.")] = "auto",
     settings: Annotated[
         Texts, Option("--set", help="key=value of the model; may be repeated.")
     ] = None,

@@ -8,24 +8,11 @@ from typing import Any
 import vicinal
 from vicinal.cli._show import InputError, quoted
 
-BASELINES = {
-    "classification": ("most frequent class", "logistic regression"),
-    "regression": ("mean", "ridge"),
-    "both": ("k nearest neighbours", "random forest", "histogram boosting", "LightGBM"),
-}
-
-
 # Larger tables need compiled functions.
 COMPILED_FROM = 340
 
 # Estimators that need other models as parameters.
 _NEED_MODELS = ("BayesianModelAveraging", "Conformal", "SurfaceCalibrated")
-
-
-def known_names() -> list[str]:
-    """Return every name that --model takes, without importing a model."""
-    baselines = [name for names in BASELINES.values() for name in names]
-    return sorted({_typed(name) for name in (*baselines, *_predictors())})
 
 
 def pick(models: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -64,19 +51,16 @@ def one_model(wanted: str, task: str, seed: int, settings: list[str]) -> tuple[s
     return name, model
 
 
-def _predictors() -> list[str]:
-    """Return the estimators that predict and that need no other model to be made."""
-    names = [name for name in vicinal.__all__ if name.endswith(("Classifier", "Regressor", "SVC"))]
-    return [name for name in names if not name.startswith(_NEED_MODELS)]
-
-
 def _estimators(task: str, seed: int) -> dict[str, Any]:
     """Return every estimator of the library that fits the task, with its defaults."""
     from sklearn.base import is_classifier, is_regressor
 
     fits = is_classifier if task == "classification" else is_regressor
     found = {}
-    for name in _predictors():
+    for name in vicinal.__all__:
+        is_predictor = name.endswith(("Classifier", "Regressor", "SVC"))
+        if not is_predictor or name.startswith(_NEED_MODELS):
+            continue
         model = getattr(vicinal, name)()
         if fits(model):
             seeded = "random_state" in model.get_params()
@@ -100,12 +84,6 @@ def _set(model, name, setting) -> None:
     except (ValueError, SyntaxError):
         value = {"true": True, "false": False, "none": None}.get(text.lower(), text)
     model.set_params(**{own[0]: value})
-
-
-def _typed(name: str) -> str:
-    """Return a name as one types it: SpacePartitioningClassifier is space-partitioning."""
-    parts = re.sub("(?<=[a-z])(?=[A-Z])", "-", _short(name))
-    return parts.replace(" ", "-").lower()
 
 
 def _short(name: str) -> str:

@@ -15,15 +15,6 @@ app = Typer(
 )
 
 
-def complete_model(incomplete: str) -> list[str]:
-    """Return the names of models that begin so, the last of a list."""
-    from vicinal.cli._models import known_names
-
-    head, comma, last = incomplete.rpartition(",")
-    names = [name for name in known_names() if name.lower().startswith(last.lower())]
-    return [f"{head}{comma}{name}" for name in names]
-
-
 def existing(kind: str) -> Callable[[Any], Any]:
     """Return a callback that refuses files that do not exist, before the imports of a command."""
 

@@ -17,7 +17,7 @@ from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import sampled_rows
 from vicinal._base._unseen import unreported
 from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
-from vicinal.inspection import check, explain
+from vicinal.inspection import explain
 from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
 from vicinal.report import _quality, _table
@@ -32,7 +32,6 @@ from vicinal.report.results import (
     CheckReport,
     ExplanationReport,
     explanation_part,
-    finding_parts,
     prediction_part,
 )
 
@@ -40,7 +39,6 @@ _PLOTTED_ROWS = 800
 _OVERVIEW_ROWS = 4000
 _BACKGROUND_ROWS = 200
 _SHUFFLED_ROWS = 400
-_CHECKED_ROWS, _CHECKED_COLUMNS, _FOUND_LINES = (10, 10_000), 300, 6  # rows: least, most
 # Shares of the time budget; explanations of rows get the rest.
 _IMPORTANCE_SHARE, _EFFECTS_SHARE = 0.25, 0.15
 
@@ -130,7 +128,7 @@ class ModelReport(Page):
         dict
             One entry per part of the page; empty parts are ``None`` or absent.
         """
-        n_steps = 4 + min(self.n_explained, num_samples(self.X))
+        n_steps = 3 + min(self.n_explained, num_samples(self.X))
         with unreported(), Progress(n_steps, "report", verbose=self.verbose) as progress:
             return self._content(progress)
 
@@ -153,9 +151,7 @@ class ModelReport(Page):
             content |= self._scores(found.predictions, found.y)
             if not sparse.issparse(self.X):
                 content |= self._columns(found)
-                progress.advance(note="importance of columns")
-                content["findings"] = self._findings(found) if _clock.now() < end else []
-        progress.advance(3 - progress.done, note="findings")
+        progress.advance(note="importance of columns")
         content["explanations"] = self._explanations(self._chosen(found), end, progress)
         explained = {part["row"] for part in content["explanations"]}
         content["uncertain"] = self._uncertain(found, explained)
@@ -233,25 +229,6 @@ class ModelReport(Page):
         positive = 0 if held_out.classes is None else self._positive(held_out.classes)
         curves = effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
         return {"importance": found, "effects": curves}
-
-    def _findings(self, held_out: HeldOutPredictions) -> list[dict[str, Any]]:
-        """Return findings about the table; labels are judged by the predictions of the page."""
-        predictions = held_out.predictions
-        n_rows, n_columns = np.shape(self.X)
-        few, many = _CHECKED_ROWS
-        if not few <= len(predictions.rows) == n_rows <= many or n_columns > _CHECKED_COLUMNS:
-            return []
-        task = "regression" if predictions.classes is None else "classification"
-        y: Any = self.y
-        predicted: Any = predictions.prediction
-        if predictions.classes is not None:
-            # Rows may have some of the classes only; with one class, labels cannot be judged.
-            present = np.isin(predictions.classes, y)
-            predicted = None if predictions.proba is None else predictions.proba[:, present]
-            y = y if present.sum() > 1 else None
-        predicted = None if y is None else predicted
-        found = check(self.X, y, held_out=predicted, task=task, random_state=self.random_state)
-        return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
 
     def _chosen(self, held_out: HeldOutPredictions) -> np.ndarray:
         """Select rows to explain: half of them the most uncertain, half at random."""
@@ -444,7 +421,6 @@ def _summary_items(
     target = content.get("target")
     importance = content.get("importance") or {"rows": []}
     main = [row["name"] for row in importance["rows"] if row["is_clear"]][:3]
-    warnings = warnings + [part["title"].lower() for part in content.get("findings", ())]
     items = [
         ("target", f"{target} ({kind})" if target else ""),
         ("table", size),

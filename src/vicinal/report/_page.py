@@ -95,7 +95,6 @@ _EMPTY: dict[str, Any] = dict.fromkeys(
     "importance effects segments uncertain profile".split()
 ) | {
     "explanations": [],
-    "findings": [],
     "facts": {},
     "notes": [],
     "classes": [],

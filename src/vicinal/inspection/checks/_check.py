@@ -59,7 +59,6 @@ def check(
     y: Any = None,
     *,
     against: Any = None,
-    held_out: Any = None,
     task=None,
     target: str = "target",
     random_state=0,
@@ -80,9 +79,6 @@ def check(
         Target; without it, the checks that need it are skipped.
     against : {array-like, data frame} of shape (n_queries, n_features), default=None
         Rows to predict; further columns of a frame are ignored.
-    held_out : estimator or array-like, default=None
-        Held-out predictions by which labels are judged, as in :func:`label_issues`; ``None`` uses
-        leave-one-out predictions of a local model.
     task : {"classification", "regression"}, default=None
         Type of the target; ``None`` treats strings, and integers of few values, as classes.
     target : str, default="target"
@@ -132,7 +128,7 @@ def check(
         check_consistent_length(X, y)
         y = _one_target(y)
         has_classes = is_classification(y, task)
-        findings["labels"] = _labels(Z, y, has_classes, held_out)
+        findings["labels"] = _labels(Z, y, has_classes)
         findings["repeats"] = duplicate_rows(rows, y)
         findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
         findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
@@ -175,10 +171,8 @@ def _one_target(y: Any) -> np.ndarray:
     return narrowed(y.ravel())
 
 
-def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> Findings:
-    """Return labels that held-out predictions contradict, by default those of a local model."""
-    if held_out is not None:
-        return label_issues(held_out, y)
+def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool) -> Findings:
+    """Return labels that leave-one-out predictions of a local model contradict."""
     metric = "standardized"
     if Z.shape[1] > Z.shape[0]:
         # Principal coordinates have the distances of standardised columns.
