@@ -27,7 +27,7 @@ from vicinal.report._held_out import (
     held_out_predictions,
     importance,
 )
-from vicinal.report._page import Axis, Page, number, percent
+from vicinal.report._page import Axis, Page
 from vicinal.report.results import (
     CheckReport,
     ExplanationReport,
@@ -156,25 +156,8 @@ class ModelReport(Page):
         explained = {part["row"] for part in content["explanations"]}
         content["uncertain"] = self._uncertain(found, explained)
         content |= self._overview(found)
-        content["summary"] = self._summary(content, found)
         progress.advance(progress.total - progress.done, note="overview")
         return content
-
-    def _summary(self, content: dict[str, Any], found: HeldOutPredictions) -> list[dict[str, str]]:
-        """Return the main facts: target, rows, model, score and baseline, columns, warnings."""
-        facts = [("model", content["model"])]
-        if found.y is not None:
-            name, value = next(iter(content["facts"].items()))
-            if found.classes is None:
-                facts.append((name, number(value)))
-            else:
-                low, high = _quality.wilson(value, len(found.y))
-                most = np.unique(found.y, return_counts=True)[1].max() / len(found.y)
-                facts.append((name, f"{percent(value)} ({percent(low)} to {percent(high)})"))
-                facts.append(("most frequent class", percent(most)))
-        n_rows, n_columns = np.shape(self.X)
-        size = f"{number(n_rows)} rows, {number(n_columns)} columns"
-        return _summary_items(content, size, facts, content["notes"])
 
     # --- parts of the page ---
 
@@ -349,107 +332,48 @@ class ComparisonReport(Page):
         detail = {} if self.detail is None else self.detail.as_dict()
         scored = [entry for entry in self.comparison.entries if len(entry.scores)]
         content = {**detail, "title": self.title, "leaderboard": self._leaderboard(scored)}
-        entry = next((part for part in scored if self._is_detailed(part)), None)
-        if entry is not None and "facts" in content:
+        same = [e for e in scored if self.detail and e.out_of_fold is self.detail.out_of_fold]
+        if same and "facts" in content:
+            entry = same[0]
             # One score, one value: the leaderboard's mean over folds, not that of all rows.
             name = self._metric()
             content["score"] = {"name": name, "value": self.comparison.sign * entry.mean}
             content["facts"] = {k: v for k, v in content["facts"].items() if k != name}
             content["model"] = entry.name
-        content["summary"] = self._summary(content, scored) if scored else []
         return content
-
-    def _summary(self, content: dict[str, Any], scored: list[Any]) -> list[dict[str, str]]:
-        """Return the main facts: target, rows, best model, gain over the baseline, columns."""
-        board, best = self.comparison, scored[0]
-        error = f" ± {2 * _spread(best):.3g}" if _spread(best) else ""
-        found = [
-            ("best model", best.name),
-            (self._metric(), f"{board.sign * best.mean:.4g}{error}"),
-        ]
-        baseline = next((entry for entry in scored if entry.name in _BASELINES), None)
-        if baseline is not None and baseline is not best:
-            common = sorted(set(best.folds) & set(baseline.folds))
-            gains = [_score_of(best, k) - _score_of(baseline, k) for k in common]
-            text = f"{np.mean(gains):.4g}" if gains else ""
-            if len(gains) > 1:
-                text += f" ± {2 * np.std(gains, ddof=1) / len(gains) ** 0.5:.3g}"
-            found.append((f"gain over {baseline.name}", text))
-        size = f"{number(board.n_samples)} rows, {number(board.n_features)} columns"
-        return _summary_items(content, size, found, [board.warning] if board.warning else [])
 
     def _metric(self) -> str:
         return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
-
-    def _is_detailed(self, entry: Any) -> bool:
-        return self.detail is not None and entry.out_of_fold is self.detail.out_of_fold
 
     def _leaderboard(self, scored: list[Any]) -> dict[str, Any]:
         board = self.comparison
         ends = [board.sign * entry.mean + k * _spread(entry) for entry in scored for k in (-2, 2)]
         margin = 0.03 * np.ptp(ends) if ends else 0.0
         axis = Axis([end + k * margin for end in ends for k in (-1, 1)], self._metric())
-        return {
+        content = board.to_dict()
+        models = zip(content.pop("models"), board.entries, strict=True)
+        return content | {
             "metric": self._metric(),
             "direction": "higher" if board.sign > 0 else "lower",
-            "n_folds": board.n_folds,
-            "n_samples": board.n_samples,
-            "n_features": board.n_features,
             "warning": board.warning,
             "axis": axis.as_dict(),
-            "rows": [
-                _leaderboard_row(rank, entry, axis, board)
-                for rank, entry in zip(board.ranks, board.entries, strict=True)
-            ],
+            "rows": [row | _scaled(entry, axis, board.sign) for row, entry in models],
         }
-
-
-# Names of the constant models of `compare`.
-_BASELINES = ("most frequent class", "mean")
-
-
-def _score_of(entry, fold: int) -> float:
-    return float(entry.scores[entry.folds.index(fold)])
-
-
-def _summary_items(
-    content: dict[str, Any], size: str, found: list[tuple[str, str]], warnings: list[str]
-) -> list[dict[str, str]]:
-    """Return the items of the summary; empty ones are skipped."""
-    n_classes = len(content.get("classes", ()))
-    kind = f"{n_classes} classes" if n_classes else "regression"
-    target = content.get("target")
-    importance = content.get("importance") or {"rows": []}
-    main = [row["name"] for row in importance["rows"] if row["is_clear"]][:3]
-    items = [
-        ("target", f"{target} ({kind})" if target else ""),
-        ("table", size),
-        *found,
-        ("most important columns", ", ".join(main)),
-        ("warnings", "; ".join(warnings)),
-    ]
-    return [{"name": name, "text": text} for name, text in items if text]
 
 
 def _spread(entry) -> float:
     return 0.0 if math.isnan(entry.standard_error) else entry.standard_error
 
 
-def _leaderboard_row(rank, entry, axis, board) -> dict[str, Any]:
-    scored = len(entry.scores) > 0
-    score, spread = board.sign * entry.mean, _spread(entry)
+def _scaled(entry, axis: Axis, sign: int) -> dict[str, Any]:
+    """Return the score of a model, and its interval in percent of the axis."""
+    scored, score, spread = len(entry.scores) > 0, sign * entry.mean, _spread(entry)
     low, at, high = axis.at([score - 2 * spread, score, score + 2 * spread] if scored else [0] * 3)
     return {
-        "rank": rank,
-        "name": entry.name,
-        "error": entry.error,
-        "note": entry.note,
         "is_scored": scored,
         "n_folds": len(entry.scores),
         "score": score,
         "standard_error": spread,
-        "fit_seconds": entry.fit_seconds,
-        "predict_seconds": entry.predict_seconds,
         "at": round(100.0 * at, 2),
         "low": round(100.0 * low, 2),
         "width": round(100.0 * (high - low), 2),

@@ -91,7 +91,7 @@ def _environment() -> Any:
 
 # Parts that a page may lack.
 _EMPTY: dict[str, Any] = dict.fromkeys(
-    "leaderboard model score summary confusion calibration ranking thresholds residuals coverage "
+    "leaderboard model score confusion calibration ranking thresholds residuals coverage "
     "importance effects segments uncertain profile".split()
 ) | {
     "explanations": [],
