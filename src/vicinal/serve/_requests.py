@@ -17,11 +17,6 @@ from vicinal._base._parallel import check_stopped, stopped_by
 _CODE = re.compile(r"[+-]?0\d+|.*_.*")
 _IDLE_SECONDS = 10.0  # after which a thread without work ends
 _SHORT_SECONDS = 0.05
-_LONG = 2**16  # characters of a body that is decoded row by row
-_SPACE = r"[ \t\n\r]*"
-_ROWS_START = re.compile(rf'{_SPACE}(\{{{_SPACE}"rows"{_SPACE}:{_SPACE})?\[{_SPACE}(?=[\[{{])')
-_COMMA = re.compile(rf"{_SPACE},{_SPACE}")
-_ROWS_END = re.compile(rf"{_SPACE}\]{_SPACE}"), re.compile(rf"{_SPACE}\]{_SPACE}\}}{_SPACE}")
 
 
 class RequestError(Exception):
@@ -61,9 +56,7 @@ def read_json(body: bytes, limits: Limits) -> Any:
     limits.check(0, body.count(b","))
     try:
         text = body.decode()
-        content = _rows_one_by_one(text) if len(text) > _LONG else None
-        if content is None:
-            content = _JSON.decode(text)
+        content = json.loads(text, parse_constant=_refuse_constant)
         if "\\u" in text:
             json.dumps(content, ensure_ascii=False).encode()  # ValueError for a lone surrogate
     except (ValueError, RecursionError):
@@ -73,29 +66,6 @@ def read_json(body: bytes, limits: Limits) -> Any:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not valid JSON")
-
-
-_JSON = json.JSONDecoder(parse_constant=_refuse_constant)
-
-
-def _rows_one_by_one(text: str) -> list | None:
-    """Return the rows of a body that holds nothing else, ``None`` for any other body.
-
-    Between two rows other threads may run, which wait while a whole body is decoded.
-    """
-    start = _ROWS_START.match(text)
-    if start is None:
-        return None
-    rows, position = [], start.end()
-    while True:
-        row, position = _JSON.raw_decode(text, position)
-        rows.append(row)
-        check_stopped()
-        comma = _COMMA.match(text, position)
-        if comma is None:
-            end = _ROWS_END[start[1] is not None].fullmatch(text, position)
-            return None if end is None else rows
-        position = comma.end()
 
 
 def read_csv(body: bytes, columns: Sequence[str], limits: Limits) -> dict[str, list]:
