@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -43,4 +44,4 @@ def test_a_malformed_threshold_is_one_error(tmp_path):
         with pytest.raises(ModelFileError, match="the threshold .* must have the entries"):
             Threshold.of({"threshold": stored})
     kept = {"positive": "a", "value": 0.25, "cost": 3.0}
-    assert Threshold.of({"threshold": kept}).to_dict() == kept
+    assert asdict(Threshold.of({"threshold": kept})) == kept

@@ -427,14 +427,14 @@ def test_local_models_outside_the_rules_are_refused():
     refused(LocalClassifier(**fixed, metric="manhattan").fit(X, TWO), "metric='manhattan'")
     radius = {**fixed, "n_neighbors": "auto", "bandwidth": 2.0}
     refused(LocalClassifier(**radius).fit(X, TWO), "bandwidth=2")
-    refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "use LocalRegressor")
-    refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "training rows vote")
+    refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "predictions of LoessRegressor cannot")
+    refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "vicinal.io.save")
 
 
-def test_surfaces_recommend_their_classifier():
+def test_surfaces_are_refused():
     model = SurfaceCalibratedClassifier(LogisticRegression(), cv=2, random_state=0).fit(X, TWO)
-    refused(model, "searches the decision surface")
-    refused(DecisionSurface(LogisticRegression().fit(X, TWO)).fit(X), "export its estimator_")
+    refused(model, "of SurfaceCalibratedClassifier cannot be exported")
+    refused(DecisionSurface(LogisticRegression().fit(X, TWO)).fit(X), "neither a classifier")
 
 
 def test_parts_without_probabilities_are_named():

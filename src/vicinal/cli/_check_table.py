@@ -4,6 +4,7 @@ import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ class CheckedTable:
     weights: np.ndarray | None = None
     time_column: str | None = None  # if it is a feature; rows are in its order anyway
     title: str = ""
+
+    @cached_property
+    def classes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The classes of the target and their numbers of rows; none for regression."""
+        labels = self.y if self.task == "classification" else self.y[:0]
+        return np.unique(labels, return_counts=True)
 
     def encoder(self) -> TableEncoder:
         """Return an unfitted encoder for this table."""
@@ -310,7 +317,7 @@ def _embedded(name: str) -> tuple[pl.DataFrame, str]:
 def _guess(checked: CheckedTable) -> str:
     if checked.task == "regression":
         return f"regression on {checked.target!r}"
-    labels, counts = np.unique(checked.y, return_counts=True)
+    labels, counts = checked.classes
     found = f"{len(labels)} classes"
     if len(labels) <= _MOST_NAMED:  # a label that was mistyped is seen here
         order = np.argsort(-counts, kind="stable")

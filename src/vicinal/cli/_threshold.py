@@ -1,6 +1,6 @@
 """The probability threshold of a class, selected by the costs of errors."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,10 +98,6 @@ class Threshold:
             )
         return cls(**stored)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for the file of a model."""
-        return asdict(self)
-
     def applied(self, model: Any) -> Any:
         """Return the classifier with this threshold."""
         from vicinal._base._wrappers import with_threshold
@@ -149,7 +145,7 @@ def positive_label(checked: CheckedTable, wanted: str | None, cost: float | None
     option = "--cost" if wanted is None else "--positive"
     if checked.task == "regression":
         raise InputError(f"{option}: the target {checked.target!r} is a number and has no classes")
-    classes, counts = np.unique(checked.y, return_counts=True)
+    classes, counts = checked.classes
     if len(classes) != 2:
         raise InputError(
             f"{option} is for two classes; the target {checked.target!r} has {len(classes)}: "

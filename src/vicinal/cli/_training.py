@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -209,18 +209,11 @@ def set_evaluation(estimator: Any, checked: CheckedTable, cv: Any, metric: Any, 
 
 def fit_model(name, estimator, checked) -> Any:
     """Fit a model on the whole table, with its encoder, and show progress."""
-    shows = isinstance(estimator, AutoClassifier | AutoRegressor) and not estimator.verbose
     try:
-        if shows and sys.stderr.isatty():
-            estimator.set_params(verbose=1)
-            return checked.fit(estimator)
         with working(f"fitting {name}"):
             return checked.fit(estimator)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
-    finally:
-        if shows:
-            estimator.set_params(verbose=0)
 
 
 def save_model(name, fitted, checked, out, *, score=None, positive=None, threshold=None) -> None:
@@ -233,7 +226,7 @@ def save_model(name, fitted, checked, out, *, score=None, positive=None, thresho
         "task": checked.task,
         "target": checked.target,
         "positive": None if positive is None else str(positive),
-        "threshold": None if threshold is None else threshold.to_dict(),
+        "threshold": None if threshold is None else asdict(threshold),
         "table": checked.title,
         "n_rows": checked.X.height,
         "rows": fingerprint(checked.X),
@@ -316,7 +309,7 @@ def resolve_metric(
     name: str | None, checked: CheckedTable, positive: Any = None, n_folds: int = FOLDS
 ) -> str | None:
     """Return the name of a scikit-learn scorer; a few short names are understood."""
-    several = checked.task == "classification" and len(np.unique(checked.y)) > 2
+    several = len(checked.classes[0]) > 2
     if name is None:
         return _metric_for_rare(checked, several, n_folds)
     short = {
@@ -339,9 +332,7 @@ def resolve_metric(
 
 def refuse_single(checked: CheckedTable) -> None:
     """Refuse two classes of which one has a single row: it is either learned or held out."""
-    if checked.task == "regression":
-        return
-    classes, counts = np.unique(checked.y, return_counts=True)
+    classes, counts = checked.classes
     if len(classes) == 2 and counts.min() < 2:
         raise InputError(
             f"the class {str(classes[counts.argmin()])!r} of {checked.target!r} has a single row; "
@@ -351,9 +342,9 @@ def refuse_single(checked: CheckedTable) -> None:
 
 def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int) -> str | None:
     """Return a score that depends on rare classes, with a note; ``None`` if no class is rare."""
-    if checked.task == "regression":
+    classes, counts = checked.classes
+    if not len(classes):
         return None
-    classes, counts = np.unique(checked.y, return_counts=True)
     rarest = counts.argmin()
     share = counts[rarest] / counts.sum()
     if share >= (_RARE if not several else _RARE / len(classes)):

@@ -16,26 +16,7 @@ from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _trees  # noqa: F401
 from vicinal.io._onnx._graph import WRITERS, Graph, Node
 from vicinal.io._onnx._table import table_feeds, write_table
-from vicinal.local import LoessRegressor
-from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 from vicinal.table import TableEncoder
-from vicinal.uncertainty import (
-    LocalDiscriminantTransformer,
-    LocallyAdaptiveClassifier,
-    ResponsibilityMixture,
-)
-
-# Why a model cannot be exported, for the message.
-_NOT_EXPORTED: dict[type, str] = {
-    LoessRegressor: "fits polynomials without a penalty around every row; use LocalRegressor",
-    LocallyAdaptiveClassifier: "lets its training rows vote for every query; save it with "
-    "vicinal.io.save, or export a SpacePartitioningClassifier",
-    ResponsibilityMixture: "is a density, neither a classifier nor a regressor",
-    LocalDiscriminantTransformer: "cannot be exported to ONNX; save it with vicinal.io.save",
-    DecisionSurface: "is neither a classifier nor a regressor; export its estimator_",
-    SurfaceCalibratedClassifier: "searches the decision surface from every row; save it with "
-    "vicinal.io.save, or export its classifier",
-}
 
 TOLERANCE = 1e-5
 # Rows that are checked at once; a graph of local models holds the neighbours of all its rows.
@@ -130,9 +111,6 @@ def to_onnx(
             "the classifier inside and compare its probabilities with the threshold."
         )
     steps, last = split_steps(model)
-    for part in (*steps, last):
-        if type(part) in _NOT_EXPORTED:
-            raise OnnxExportError(f"{type(part).__name__} {_NOT_EXPORTED[type(part)]}.")
     x = _write_steps(graph, steps, model, X)
     outputs = _outputs(last, x)
     made = graph.finished(outputs, model=type(last).__name__, vicinal_version=vicinal.__version__)

@@ -294,7 +294,8 @@ class Graph:
         if type(model).__module__.startswith("vicinal."):
             what = {"proba": "probabilities", "values": "predictions"}.get(kind, kind)
             raise OnnxExportError(
-                f"the {what} of {type(model).__name__} cannot be exported to ONNX."
+                f"the {what} of {type(model).__name__} cannot be exported to ONNX; save it with "
+                "vicinal.io.save."
             )
         skl2onnx = import_optional("skl2onnx", needed_by="vicinal.io.to_onnx", extra="onnx")
         if types is None:
