@@ -427,7 +427,7 @@ def test_local_models_outside_the_rules_are_refused():
     refused(LocalClassifier(**fixed, metric="manhattan").fit(X, TWO), "metric='manhattan'")
     radius = {**fixed, "n_neighbors": "auto", "bandwidth": 2.0}
     refused(LocalClassifier(**radius).fit(X, TWO), "bandwidth=2")
-    refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "predictions of LoessRegressor cannot")
+    refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "of LoessRegressor cannot")
     refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "vicinal.io.save")
 
 
