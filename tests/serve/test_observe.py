@@ -217,7 +217,8 @@ def test_the_document_describes_every_route_and_its_bodies(people):
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
         assert matches(reply.json(), schema, schemas)
     wrong = client.post("/predict", json={})
-    assert str(wrong.status_code) in found["paths"]["/predict"]["post"]["responses"]
+    error = found["paths"]["/predict"]["post"]["responses"]["default"]
+    assert error["content"]["application/json"]["schema"]["$ref"].endswith("/Error")
     assert matches(wrong.json(), schemas["Error"], schemas)
 
 

@@ -11,14 +11,6 @@ from vicinal.report.explorer import Page
 from vicinal.serve._inference_protocol import DATATYPES
 from vicinal.serve._served_model import ServedModel, plain_row
 
-_ERRORS = {
-    400: "The request is wrong.",
-    401: "The token is missing or wrong.",
-    413: "The request is too large.",
-    422: "A value does not fit its column.",
-    500: "The model failed.",
-    503: "The server is busy, starts or shuts down.",
-}
 _TEXTS = {"/": "text/html", "/docs": "text/html", "/metrics": "text/plain"}
 _TYPES = {"text/html": "string", "text/plain": "string", "application/json": "object"}
 
@@ -49,12 +41,17 @@ def _operation(served: ServedModel, path: str, handler: Callable) -> dict[str, A
     found: dict[str, Any] = {
         "summary": str(handler.__doc__).strip(),
         "operationId": path.strip("/").replace("/", "_").replace(".", "_") or "explorer",
-        "responses": {"200": {"description": "Success", "content": {kind: {"schema": schema}}}},
+        "responses": {
+            "200": {"description": "Success", "content": {kind: {"schema": schema}}},
+            "default": {
+                "description": "The request is wrong (4xx), the model failed (500), or the server "
+                "is busy, starts or shuts down (503).",
+                "content": {"application/json": {"schema": _ref("Error")}},
+            },
+        },
     }
-    statuses = {400, 401, 500, 503}
     if handler.__name__ in ("healthz", "readyz"):
         found["security"] = []
-        statuses.remove(401)
     if path in shapes:
         rows: dict[str, Any] = {"schema": _ref("Query" if path == "/explain" else "Rows")}
         if served.background is not None:
@@ -68,10 +65,6 @@ def _operation(served: ServedModel, path: str, handler: Callable) -> dict[str, A
         body = {}
     if body:
         found["requestBody"] = {"required": True, "content": body}
-        statuses |= {413, 422}
-    for status in sorted(statuses):
-        error = {"application/json": {"schema": _ref("Error")}}
-        found["responses"][str(status)] = {"description": _ERRORS[status], "content": error}
     if path == "/predict":
         found["parameters"] = _parameters(served)
     return found
