@@ -8,7 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 from vicinal import LocalClassifier
-from vicinal._conformal._decisions import confidence_limit
+from vicinal._conformal._held_out_rows import confidence_limit
 from vicinal._conformal._intervals import GroupRows
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.table import TableEncoder

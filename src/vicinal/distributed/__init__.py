@@ -12,7 +12,7 @@ def __getattr__(name: str):
         raise AttributeError(f"module 'vicinal.distributed' has no attribute {name!r}")
     for package in ("dask", "distributed"):  # on first use
         import_optional(package, needed_by="vicinal.distributed", extra="distributed")
-    return getattr(import_module("vicinal.distributed._fit"), name)
+    return getattr(import_module("vicinal.distributed._blocks"), name)
 
 
 def __dir__() -> list[str]:

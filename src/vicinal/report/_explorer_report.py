@@ -24,7 +24,7 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._wrappers import split_steps
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
-from vicinal.report._table import with_column
+from vicinal.report._held_out import with_column
 from vicinal.report.explorer import ExplorerColumn, ExplorerPage, errors_of
 from vicinal.table import TableEncoder
 

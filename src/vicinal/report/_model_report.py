@@ -20,7 +20,7 @@ from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
 from vicinal.inspection import explain
 from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
-from vicinal.report import _quality, _table
+from vicinal.report import _quality
 from vicinal.report._held_out import (
     HeldOutPredictions,
     effects,
@@ -280,7 +280,7 @@ class ModelReport(Page):
         if y is not None:
             is_share = held_out.classes is not None
             errors = held_out.errors[at]
-            content["segments"] = _table.segments(encoded, errors, is_share, self._rng())
+            content["segments"] = _quality.segments(encoded, errors, is_share, self._rng())
         return content
 
     def _rng(self) -> np.random.RandomState:
