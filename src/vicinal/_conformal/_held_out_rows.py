@@ -25,14 +25,7 @@ from vicinal._base import (
 from vicinal._base._compat import rows_of
 from vicinal._base._tables import column_names, column_values, spread_rows
 from vicinal._base._unseen import as_novel
-from vicinal._conformal._intervals import (
-    MAX_HELD_OUT,
-    GroupRows,
-    NearRows,
-    ResidualIntervals,
-    label_sets,
-    log_share,
-)
+from vicinal._conformal import _intervals
 from vicinal._conformal._typicality import StandardizedRows, Typicality
 
 _N_FOLDS = 5
@@ -104,9 +97,9 @@ class HeldOutRows:
         return Typicality(self.standardized)
 
     @cached_property
-    def intervals(self) -> ResidualIntervals:
+    def intervals(self) -> _intervals.ResidualIntervals:
         """Intervals of values."""
-        return ResidualIntervals(
+        return _intervals.ResidualIntervals(
             self.standardized,
             self.targets - self.predictions,
             self.weights,
@@ -153,7 +146,7 @@ def held_out_by(
     for number, fold in enumerate(folds):
         numbers[fold] = number
     coarse = None
-    if len(folds) >= 3 and log_share(numbers) <= np.log(_NEARLY_ALL):
+    if len(folds) >= 3 and _intervals.log_share(numbers) <= np.log(_NEARLY_ALL):
         coarse = predicted([np.concatenate(folds[part::2]) for part in (0, 1)])
     own = numbers if rows is None else numbers[rows]
     return {"predictions": predicted(folds), "folds": own, "coarse": coarse}
@@ -215,7 +208,7 @@ class TypicalityMixin:
         """Return the rows over which quantiles are taken for each query, ``None`` for all."""
         held_out = self._held_out_rows()
         if local:
-            return NearRows(held_out.standardized, numbers, held_out.weights, coverage)
+            return _intervals.NearRows(held_out.standardized, numbers, held_out.weights, coverage)
         if by is None:
             return None
         is_reduced = self._encoder() is None and held_out.X.shape[1] < self.n_features_in_
@@ -227,7 +220,7 @@ class TypicalityMixin:
         columns = [j for name in _columns(by) for j in self._encoded_columns(name)]
         parts = (rows[:, columns] for rows in (held_out.X, numbers))
         parts = (part.toarray() if sparse.issparse(part) else part for part in parts)
-        return GroupRows(*parts, held_out.weights)
+        return _intervals.GroupRows(*parts, held_out.weights)
 
     def _encoder(self):
         """Return the encoder of the rows of a frame, ``None`` if they are the columns as given."""
@@ -346,7 +339,7 @@ class LabelSetMixin(TypicalityMixin):
         proba = np.asarray(as_numpy(self.predict_proba(X)), dtype=np.float64)
         near = self._near_rows(self._row_numbers(X), coverage, by, local)
         options = {"method": method, "by_class": by_class, "near": near}
-        sets = label_sets(self._held_out_rows(), proba, coverage, **options)
+        sets = _intervals.label_sets(self._held_out_rows(), proba, coverage, **options)
         self._warn_of_groups(X, near, by, coverage)
         return sets
 
@@ -491,7 +484,7 @@ class FoldedRows:
         """Return some of the rows, with or without predictions."""
         if self.found is None:
             data = self._table()[1]
-            some = data.take(spread_rows(len(data), MAX_HELD_OUT))
+            some = data.take(spread_rows(len(data), _intervals.MAX_HELD_OUT))
             targets = some.y.reshape(len(some), -1) if data.classes is None else some.y
             self.found = HeldOutRows(some.X, None, targets, some.sample_weight)
         return self.found
@@ -501,7 +494,7 @@ class FoldedRows:
         found = self.known()
         if found.predictions is None:
             estimator, data = self._table()
-            rows = spread_rows(len(data), MAX_HELD_OUT)
+            rows = spread_rows(len(data), _intervals.MAX_HELD_OUT)
             vars(found).update(held_out_by(estimator, data, _folds(data), rows=rows))
         return found
 

@@ -9,14 +9,7 @@ from scipy import sparse
 from vicinal._base import row_blocks
 from vicinal._base._tables import spread_rows
 from vicinal._conformal._typicality import StandardizedRows
-from vicinal._kernels.calibration._conformal import (
-    adaptive_scores,
-    conformal_quantile,
-    is_skewed,
-    local_quantiles,
-    own_weight,
-    threshold_scores,
-)
+from vicinal._kernels.calibration import _conformal
 
 _SIZES = (20, 40, 80, 160, 320, 640)
 # Quantiles of more rows are hardly better, and models larger.
@@ -327,10 +320,10 @@ class ResidualIntervals:
 
         def quantile(scores, chance):
             if near is None:
-                return conformal_quantile(scores, chance, self.weights)
+                return _conformal.conformal_quantile(scores, chance, self.weights)
             return near.quantiles(scores, chance)
 
-        if is_skewed(ratios):
+        if _conformal.is_skewed(ratios):
             one_sided = 0.5 * (1.0 + coverage)
             return quantile(-ratios, one_sided), quantile(ratios, one_sided)
         reach = quantile(np.abs(ratios), coverage)
@@ -348,11 +341,11 @@ class NearRows:
         self.weights = tricube(distances)
         if weights is not None:
             self.weights = self.weights * weights[self.indices]
-        self.own = np.full(len(distances), own_weight(weights))
+        self.own = np.full(len(distances), _conformal.own_weight(weights))
 
     def quantiles(self, scores: np.ndarray, coverage: float) -> np.ndarray:
         """Return the conformal quantile around each query."""
-        return local_quantiles(scores[self.indices], self.weights, self.own, coverage)
+        return _conformal.local_quantiles(scores[self.indices], self.weights, self.own, coverage)
 
 
 class GroupRows:
@@ -382,11 +375,13 @@ class GroupRows:
 
     def quantiles(self, scores: np.ndarray, coverage: float) -> np.ndarray:
         """Return the conformal quantile of the group of each query."""
-        found = np.full(len(self.queries), conformal_quantile(scores, coverage, self.weights))
+        found = np.full(
+            len(self.queries), _conformal.conformal_quantile(scores, coverage, self.weights)
+        )
         for code in np.unique(self.queries):
             rows, queries = self.codes == code, self.queries == code
             weights = None if self.weights is None else self.weights[rows]
-            own = conformal_quantile(scores[rows], coverage, weights)
+            own = _conformal.conformal_quantile(scores[rows], coverage, weights)
             self.is_pooled |= queries & np.isinf(own)
             found = np.where(queries & np.isfinite(own), own, found)
         return found
@@ -409,7 +404,7 @@ def check_coverage(coverage) -> None:
         )
 
 
-LABEL_SCORES = {"threshold": threshold_scores, "adaptive": adaptive_scores}
+LABEL_SCORES = {"threshold": _conformal.threshold_scores, "adaptive": _conformal.adaptive_scores}
 
 
 def label_sets(
@@ -431,9 +426,9 @@ def label_sets(
     elif by_class:
         own = [held_out.targets == label for label in range(scores.shape[1])]
         parts = [(true[rows], None if weights is None else weights[rows]) for rows in own]
-        limit = np.array([conformal_quantile(part, coverage, w) for part, w in parts])
+        limit = np.array([_conformal.conformal_quantile(part, coverage, w) for part, w in parts])
     else:
-        limit = conformal_quantile(true, coverage, weights)
+        limit = _conformal.conformal_quantile(true, coverage, weights)
     return LABEL_SCORES[method](proba) <= limit
 
 

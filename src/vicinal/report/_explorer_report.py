@@ -5,17 +5,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from sklearn import linear_model
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import GradientBoostingRegressor
-from sklearn.linear_model import (
-    ElasticNet,
-    Lasso,
-    LinearRegression,
-    LogisticRegression,
-    LogisticRegressionCV,
-    Ridge,
-    RidgeCV,
-)
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
@@ -28,8 +20,14 @@ from vicinal.report._held_out import with_column
 from vicinal.report.explorer import ExplorerColumn, ExplorerPage, errors_of
 from vicinal.table import TableEncoder
 
-_LOGISTIC = (LogisticRegression, LogisticRegressionCV)
-_STRAIGHT = (LinearRegression, Ridge, RidgeCV, Lasso, ElasticNet)
+_LOGISTIC = (linear_model.LogisticRegression, linear_model.LogisticRegressionCV)
+_STRAIGHT = (
+    linear_model.LinearRegression,
+    linear_model.Ridge,
+    linear_model.RidgeCV,
+    linear_model.Lasso,
+    linear_model.ElasticNet,
+)
 _ANCHORED = (AnchoredLocalClassifier, AnchoredLocalRegressor)
 _EUCLIDEAN = ("euclidean", "standardized", "ranked", "within_class", "gradient")
 

@@ -20,20 +20,8 @@ from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
 from vicinal.inspection import explain
 from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
-from vicinal.report import _quality
-from vicinal.report._held_out import (
-    HeldOutPredictions,
-    effects,
-    held_out_predictions,
-    importance,
-)
+from vicinal.report import _held_out, _quality, results
 from vicinal.report._page import Axis, Page
-from vicinal.report.results import (
-    CheckReport,
-    ExplanationReport,
-    explanation_part,
-    prediction_part,
-)
 
 _PLOTTED_ROWS = 800
 _OVERVIEW_ROWS = 4000
@@ -134,7 +122,9 @@ class ModelReport(Page):
 
     def _content(self, progress: Progress) -> dict[str, Any]:
         end = _clock.now() + self.time_budget
-        found = held_out_predictions(self.model, self.X, self.out_of_fold, self.unseen, self.y)
+        found = _held_out.held_out_predictions(
+            self.model, self.X, self.out_of_fold, self.unseen, self.y
+        )
         progress.advance(note="predictions")
         unlike = [] if self.out_of_fold else unseen_values(self.model, self.X)
         content: dict[str, Any] = {
@@ -199,21 +189,23 @@ class ModelReport(Page):
             "thresholds": _quality.thresholds(*given, positive, in_use),
         }
 
-    def _columns(self, held_out: HeldOutPredictions) -> dict[str, Any]:
+    def _columns(self, held_out: _held_out.HeldOutPredictions) -> dict[str, Any]:
         """Return importance of the columns and partial dependence."""
         rows = held_out.unseen[self._sample(len(held_out.unseen), _SHUFFLED_ROWS)]
         if len(rows) < 2 or held_out.y is None:
             return {"importance": None}
         X, y = rows_of(self.X, rows), held_out.y[held_out.at(rows)]
-        found = importance(held_out, X, y, self._rng(), _IMPORTANCE_SHARE * self.time_budget)
+        found = _held_out.importance(
+            held_out, X, y, self._rng(), _IMPORTANCE_SHARE * self.time_budget
+        )
         if found is None:
             return {"importance": None}
         clear = [row["column"] for row in found["rows"] if row["is_clear"]]
         positive = 0 if held_out.classes is None else self._positive(held_out.classes)
-        curves = effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
+        curves = _held_out.effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
         return {"importance": found, "effects": curves}
 
-    def _chosen(self, held_out: HeldOutPredictions) -> np.ndarray:
+    def _chosen(self, held_out: _held_out.HeldOutPredictions) -> np.ndarray:
         """Select rows to explain: half of them the most uncertain, half at random."""
         uncertainty = held_out.uncertainty[held_out.at(held_out.unseen)]
         order = held_out.unseen[np.argsort(-uncertainty, kind="stable")]
@@ -222,7 +214,9 @@ class ModelReport(Page):
         sampled = self._rng().choice(np.sort(others), n_rows // 2, replace=False)
         return np.concatenate([worst, np.sort(sampled)]).astype(int)
 
-    def _uncertain(self, held_out: HeldOutPredictions, explained: set[int]) -> list[dict[str, Any]]:
+    def _uncertain(
+        self, held_out: _held_out.HeldOutPredictions, explained: set[int]
+    ) -> list[dict[str, Any]]:
         if not held_out.uncertainty.any():
             return []
         predictions, parts = held_out.predictions, []
@@ -230,7 +224,9 @@ class ModelReport(Page):
             row = int(predictions.rows[at])
             proba = None if predictions.proba is None else predictions.proba[at]
             truth = None if held_out.y is None else plain(held_out.y[at])
-            part = prediction_part(row, truth, predictions.prediction[at], held_out.classes, proba)
+            part = results.prediction_part(
+                row, truth, predictions.prediction[at], held_out.classes, proba
+            )
             parts.append(part | {"is_explained": row in explained})
         return parts
 
@@ -264,9 +260,9 @@ class ModelReport(Page):
             target_name=self.target,
         )
         truth = None if self.y is None else plain(self.y[row])
-        return explanation_part(found, row, truth, self.seen)
+        return results.explanation_part(found, row, truth, self.seen)
 
-    def _overview(self, held_out: HeldOutPredictions) -> dict[str, Any]:
+    def _overview(self, held_out: _held_out.HeldOutPredictions) -> dict[str, Any]:
         """Return the profile of the table and the error by segment."""
         at = self._sample(len(held_out.predictions.rows), _OVERVIEW_ROWS)
         X = rows_of(self.X, held_out.predictions.rows[at])
@@ -425,11 +421,11 @@ def write_html(
     True
     """
     if isinstance(result, Explanation):
-        page: Page = ExplanationReport(result, title or "Explanation")
+        page: Page = results.ExplanationReport(result, title or "Explanation")
     elif isinstance(result, Comparison):
         page = ComparisonReport(result, title or "Comparison", detail=detail)
     elif isinstance(result, TableCheck):
-        page = CheckReport(result, title or "Check of the table", notes)
+        page = results.CheckReport(result, title or "Check of the table", notes)
     elif isinstance(result, Page):
         page = result
     else:

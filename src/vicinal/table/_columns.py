@@ -17,15 +17,7 @@ from sklearn.preprocessing import TargetEncoder
 
 from vicinal._base import group_folds, rows_outside, saved
 from vicinal._base._compat import target_encoder
-from vicinal.table.parsing import (
-    CLOCKS,
-    as_dates,
-    as_labels,
-    as_numbers,
-    choices_in,
-    missing_values,
-    numbers_in,
-)
+from vicinal.table import parsing
 
 OTHER, MISSING = "(other)", "(missing)"
 _DATE_PARTS = ("year", "month", "day", "weekday", "hour")
@@ -48,7 +40,7 @@ class ColumnEncoder(BaseEstimator):
 
     def learn_usual(self, values: np.ndarray) -> None:
         """Store what the values of a column are like, once the encoder is fitted."""
-        labels, missing = as_labels(values), missing_values(values)
+        labels, missing = parsing.as_labels(values), parsing.missing_values(values)
         self.kind_, self.has_missing_ = values.dtype.kind, bool(missing.any())
         self.known_ = sorted({str(text) for text in labels[self._is_unread(values) & ~missing]})
         counts = Counter(labels if self.takes in ("categories", "choices") else ())
@@ -57,7 +49,7 @@ class ColumnEncoder(BaseEstimator):
 
     def unseen(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Return where values are that no training row has, by what they are."""
-        missing = missing_values(values)
+        missing = parsing.missing_values(values)
         found = {"missing values where training rows have none": missing & (not self.has_missing_)}
         was_moment, is_moment = (kind in "mM" for kind in (self.kind_, values.dtype.kind))
         is_number_as_text = self.takes == "text" and values.dtype != object
@@ -65,7 +57,7 @@ class ColumnEncoder(BaseEstimator):
             return found | {"values of another type": ~missing}
         new = self._is_unread(values) & ~missing
         if new.any():
-            new[new] = [str(text) not in self.known_ for text in as_labels(values[new])]
+            new[new] = [str(text) not in self.known_ for text in parsing.as_labels(values[new])]
         infinite = new & np.isinf(values) if values.dtype.kind == "f" else np.zeros_like(new)
         return found | {self.unread: new & ~infinite, "infinite numbers": infinite}
 
@@ -150,7 +142,7 @@ class NumberColumn(_MeasuredColumn):
         return self._learn(values, [""])
 
     def plain(self, values):
-        return as_numbers(values, self.decimal, self.unit)
+        return parsing.as_numbers(values, self.decimal, self.unit)
 
     def _read(self, values):
         return self.plain(values)[:, None]
@@ -174,7 +166,7 @@ class NumbersColumn(_MeasuredColumn):
         return self._learn(values, [str(k + 1) for k in range(self.n_numbers)])
 
     def _read(self, values):
-        found = [numbers_in(text) for text in _as_texts(values)]
+        found = [parsing.numbers_in(text) for text in _as_texts(values)]
         missing = [np.nan] * self.n_numbers
         return np.array(
             [row if len(row) == self.n_numbers else missing for row in found], dtype=float
@@ -220,7 +212,7 @@ class ChoicesColumn(ColumnEncoder):
         return np.array([not cell <= {*self.categories_} for cell in self._read(values)])
 
     def _read(self, values):
-        return [set(choices_in(text, self.separator)) for text in as_labels(values)]
+        return [set(parsing.choices_in(text, self.separator)) for text in parsing.as_labels(values)]
 
 
 @saved()
@@ -235,17 +227,17 @@ class DateColumn(_MeasuredColumn):
         self.keep_missing = keep_missing
 
     def fit(self, values, y=None):
-        dates = as_dates(values, self.formats)
+        dates = parsing.as_dates(values, self.formats)
         known = _calendar(dates[~np.isnat(dates)])
         parts = [name for name in _DATE_PARTS if len(np.unique(known[name])) > 1]
         self.parts_ = [*parts, "days"] if not self._is_clock() else ["hour"]
         return self._learn(values, list(self.parts_))
 
     def plain(self, values):
-        return _calendar(as_dates(values, self.formats))["days"]
+        return _calendar(parsing.as_dates(values, self.formats))["days"]
 
     def _read(self, values):
-        found = _calendar(as_dates(values, self.formats))
+        found = _calendar(parsing.as_dates(values, self.formats))
         return np.column_stack([found[name] for name in self.parts_])
 
     def _cells(self, numbers):
@@ -257,7 +249,7 @@ class DateColumn(_MeasuredColumn):
         return [text.partition("T")[2] for text in texts] if is_clock else texts
 
     def _is_clock(self):
-        return self.formats[0] in CLOCKS
+        return self.formats[0] in parsing.CLOCKS
 
 
 class _CategoryColumn(ColumnEncoder):
@@ -270,10 +262,10 @@ class _CategoryColumn(ColumnEncoder):
     def encode(self, values):
         categories, lines = self.lookup()
         codes = {category or None: k for k, category in enumerate(categories)}
-        return lines[[codes.get(label, -1) for label in as_labels(values).tolist()]]
+        return lines[[codes.get(label, -1) for label in parsing.as_labels(values).tolist()]]
 
     def _is_unread(self, values):
-        labels = as_labels(values).tolist()
+        labels = parsing.as_labels(values).tolist()
         new = set(labels) - {*self.categories_}
         return np.array([label in new for label in labels], dtype=bool)
 
@@ -475,7 +467,7 @@ def _calendar(dates):
 
 def _with_name(values):
     """Return the labels, missing ones by their name."""
-    return [MISSING if label is None else label for label in as_labels(values)]
+    return [MISSING if label is None else label for label in parsing.as_labels(values)]
 
 
 def _as_table(values):
@@ -483,4 +475,4 @@ def _as_table(values):
 
 
 def _as_texts(values):
-    return ["" if label is None else label for label in as_labels(values)]
+    return ["" if label is None else label for label in parsing.as_labels(values)]

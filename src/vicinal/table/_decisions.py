@@ -6,35 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.table._columns import (
-    ChoicesColumn,
-    CodeColumn,
-    ColumnEncoder,
-    DateColumn,
-    NumberColumn,
-    NumbersColumn,
-    OneHotColumn,
-    TargetColumn,
-    TextColumn,
-)
+from vicinal.table import _columns, parsing
 from vicinal.table.keys import ENOUGH_ROWS, NEARLY_UNIQUE, has_repeated_tokens, is_id, key_kind
-from vicinal.table.parsing import (
-    DIGITS,
-    are_dates_in_digits,
-    as_dates,
-    as_labels,
-    choices_in,
-    date_formats_of,
-    decimal_of,
-    has_leading_zeros,
-    is_limit,
-    is_nested,
-    missing_values,
-    numbers_in,
-    sentinel_in,
-    separator_of,
-    unit_of,
-)
 
 KINDS = ("number", "numbers", "category", "choices", "date", "text", "drop")
 # A column of texts is numbers, or dates, when so many of them are; the others count as missing.
@@ -65,17 +38,17 @@ class Decision:
     """How one column is encoded (``None`` if it is left out), with remarks."""
 
     kind: str
-    encoder: ColumnEncoder | None = None
+    encoder: _columns.ColumnEncoder | None = None
     remarks: list[str] = field(default_factory=list)
     examples: dict[str, str] = field(default_factory=dict)  # of values, by remark
 
 
 def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Decision:
     """Return how a column is encoded; ``kind`` is what the user declared, if anything."""
-    missing = missing_values(values)
+    missing = parsing.missing_values(values)
     if kind == "drop":
         return Decision("drop")
-    if is_nested(values):
+    if parsing.is_nested(values):
         return Decision("drop", None, ["left out, nested values"])
     if missing.all():
         return Decision("drop", None, ["left out, no value"])
@@ -87,8 +60,8 @@ def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Dec
         return _dates(values, rules)
     if values.dtype == object:
         return _texts(name, values, rules)
-    if values.dtype.kind == "f" and are_dates_in_digits(values):
-        return _dates(values, rules, (DIGITS,))
+    if values.dtype.kind == "f" and parsing.are_dates_in_digits(values):
+        return _dates(values, rules, (parsing.DIGITS,))
     found = _key(name, values, values, rules)
     if found is not None:
         return found
@@ -124,82 +97,85 @@ def _numbers(values, rules, decimal=".", remarks=(), unit=""):
     remarks = list(remarks)
     if values.dtype.kind == "f" and np.isinf(values).any():
         remarks.append("infinities count as missing")
-    if values.dtype.kind == "f" and (low := sentinel_in(values)) is not None:
+    if values.dtype.kind == "f" and (low := parsing.sentinel_in(values)) is not None:
         remarks.append(
             f"{low:g} is far from all other values; leave the cell empty if it means missing"
         )
-    if missing_values(values).any() and not rules.keep_missing:
+    if parsing.missing_values(values).any() and not rules.keep_missing:
         remarks.append("missing values filled with the median and marked")
-    return Decision("number", NumberColumn(decimal, rules.keep_missing, unit), remarks)
+    return Decision("number", _columns.NumberColumn(decimal, rules.keep_missing, unit), remarks)
 
 
 def _declared_numbers(values, rules):
     if values.dtype != object:
         return _numbers(values, rules)
     known = _known(values)
-    unit = unit_of(known)
-    return _numbers(values, rules, decimal_of(known, unit)[0], unit=unit)
+    unit = parsing.unit_of(known)
+    return _numbers(values, rules, parsing.decimal_of(known, unit)[0], unit=unit)
 
 
 def _dates(values, rules, formats=("iso",)):
     remarks = ["dates as parts of the calendar and a count of days"]
     if len(formats) > 1:
         remarks.append(f"dates written in {len(formats)} ways")
-    return Decision("date", DateColumn(formats, rules.keep_missing), remarks)
+    return Decision("date", _columns.DateColumn(formats, rules.keep_missing), remarks)
 
 
 def _declared_dates(values, rules):
     if values.dtype == object:
         known = _known(values)
-        formats = date_formats_of(known, _MOST) or date_formats_of(known, 0.01)
+        formats = parsing.date_formats_of(known, _MOST) or parsing.date_formats_of(known, 0.01)
     else:
-        formats = (DIGITS if values.dtype.kind == "f" else "iso",)
-    if np.isnat(as_dates(values, formats)).all():
+        formats = (parsing.DIGITS if values.dtype.kind == "f" else "iso",)
+    if np.isnat(parsing.as_dates(values, formats)).all():
         shown = _known(values)[0]
         raise ValueError(f"no date can be read from {shown!r}; write dates as 2020-12-31.")
     return _dates(values, rules, formats)
 
 
 def _categories(values, rules, remarks=()):
-    labels = as_labels(values)
+    labels = parsing.as_labels(values)
     n_categories = len(set(labels.tolist()))
     remarks = list(remarks)
     if n_categories > rules.max_categories and rules.target_type is not None:
         remarks.append(
             f"more than {rules.max_categories} categories, encoded by their target statistics"
         )
-        return Decision("category", TargetColumn(rules.target_type), remarks)
+        return Decision("category", _columns.TargetColumn(rules.target_type), remarks)
     if rules.encoding == "tree":
-        return Decision("category", CodeColumn(), remarks)
+        return Decision("category", _columns.CodeColumn(), remarks)
     if n_categories > rules.max_categories:
         remarks.append(
             f"the {rules.max_categories - 1} most frequent categories, the others together"
         )
-    return Decision("category", OneHotColumn(rules.max_categories), remarks)
+    return Decision("category", _columns.OneHotColumn(rules.max_categories), remarks)
 
 
 def _several_numbers(values, rules):
     known = _known(values)
-    counts = Counter(filter(None, (len(numbers_in(text)) for text in known)))
+    counts = Counter(filter(None, (len(parsing.numbers_in(text)) for text in known)))
     if not counts:
         raise ValueError(f"no numbers can be read from {known[0]!r}; write them as 120/80.")
     remark = "several numbers in a cell, a column for each"
-    column = NumbersColumn(max(counts, key=counts.__getitem__), rules.keep_missing)
+    column = _columns.NumbersColumn(max(counts, key=counts.__getitem__), rules.keep_missing)
     return Decision("numbers", column, [remark], {remark: known[0]})
 
 
 def _choices(values, rules):
     known = _known(values)
-    separator = separator_of(known) or ";"
+    separator = parsing.separator_of(known) or ";"
     remark = "cells that list choices, a column for each of them"
     example = next((text for text in known if separator in text), known[0])
     return Decision(
-        "choices", ChoicesColumn(separator, rules.max_categories), [remark], {remark: example}
+        "choices",
+        _columns.ChoicesColumn(separator, rules.max_categories),
+        [remark],
+        {remark: example},
     )
 
 
 def _free_text(values, rules):
-    column = TextColumn()
+    column = _columns.TextColumn()
     return Decision("text", column, [f"free text as {column.n_components} latent columns"])
 
 
@@ -222,24 +198,24 @@ def _texts(name, values, rules):
             return _categories(values, rules)
         if rules.drop_identifiers:
             return Decision("drop", None, [IDENTIFIER])
-    if has_leading_zeros(categories):
+    if parsing.has_leading_zeros(categories):
         remark = "digits with leading zeros, taken as codes"
         return _categories_or_text(known, categories, values, rules, [remark])
     found = _numbers_in_text(known, categories, values, rules)
     if found is not None:
         return _key(name, found.encoder.plain(values), values, rules) or found
-    formats = date_formats_of(categories, _MOST)
+    formats = parsing.date_formats_of(categories, _MOST)
     if formats:
         return _dates(values, rules, formats)
-    unit = unit_of(known)
+    unit = parsing.unit_of(known)
     found = _numbers_in_text(known, categories, values, rules, unit) if unit else None
     return found or _categories_or_text(known, categories, values, rules)
 
 
 def _numbers_in_text(known, categories, values, rules, unit=""):
     """Return how numbers are read from text, ``None`` where too few are numbers."""
-    mark, strings = decimal_of(categories, unit)
-    no_numbers = {*strings, *(text for text in categories if is_limit(text))}
+    mark, strings = parsing.decimal_of(categories, unit)
+    no_numbers = {*strings, *(text for text in categories if parsing.is_limit(text))}
     if sum(text in no_numbers for text in known) > (1 - _MOST) * len(known):
         return None
     remark = "numbers, and strings that count as missing" if strings else "numbers read from text"
@@ -272,16 +248,16 @@ def _are_identifiers(known, categories) -> bool:
 
 def _are_several_numbers(known) -> bool:
     """Return whether most texts are made of as many numbers, two or more."""
-    counts = Counter(len(numbers_in(text)) for text in known)
+    counts = Counter(len(parsing.numbers_in(text)) for text in known)
     return any(n > 0 and count >= _MOST * len(known) for n, count in counts.items())
 
 
 def _are_choices(known, rules) -> bool:
     """Return whether texts combine few choices, each at most once in a cell."""
-    separator = separator_of(known)
+    separator = parsing.separator_of(known)
     if not separator:
         return False
-    cells = [choices_in(text, separator) for text in known]
+    cells = [parsing.choices_in(text, separator) for text in known]
     n_lists = sum(len(cell) > 1 for cell in cells)
     n_choices = len({choice for cell in cells for choice in cell})
     is_set = all(len(set(cell)) == len(cell) for cell in cells)
@@ -289,7 +265,7 @@ def _are_choices(known, rules) -> bool:
 
 
 def _known(values) -> list[str]:
-    return [label for label in as_labels(values).tolist() if label is not None]
+    return [label for label in parsing.as_labels(values).tolist() if label is not None]
 
 
 def target_type_of(y: Any) -> str | None:

@@ -19,15 +19,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
 from vicinal._base._tables import column_names
 from vicinal._base._unseen import UnseenValues, report_unseen
-from vicinal.table._decisions import (
-    COUNTER,
-    IDENTIFIER,
-    KINDS,
-    Rules,
-    decide,
-    lines,
-    target_type_of,
-)
+from vicinal.table import _decisions
 from vicinal.table.parsing import is_category, label_of, missing_values, quoted, read_column
 
 # Characters of a value that a warning shows.
@@ -351,10 +343,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         target = None if y is None else np.asarray(y)
         if target is not None:
             check_consistent_length(X, target)
-        rules = Rules(
+        rules = _decisions.Rules(
             self.encoding,
             self.max_categories,
-            target_type_of(target),
+            _decisions.target_type_of(target),
             self.drop_identifiers,
             one_column=len(self._names) == 1,
         )
@@ -363,16 +355,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self.kinds or {}
         )
         decisions = {
-            name: decide(name, values, declared.get(name), rules)
+            name: _decisions.decide(name, values, declared.get(name), rules)
             for name, values in zip(self._names, columns, strict=True)
         }
         self.kinds_ = {name: decision.kind for name, decision in decisions.items()}
         self.remarks_ = {name: decision.remarks for name, decision in decisions.items()}
-        self.decisions_ = lines(decisions)
+        self.decisions_ = _decisions.lines(decisions)
         self.identifiers_ = [
             name
             for name, decision in decisions.items()
-            if not {COUNTER, IDENTIFIER}.isdisjoint(decision.remarks)
+            if not {_decisions.COUNTER, _decisions.IDENTIFIER}.isdisjoint(decision.remarks)
         ]
         self._encoders = [
             (j, decision.encoder)
@@ -435,8 +427,10 @@ def _example(values, rows) -> str:
 
 def _check_kinds(kinds, names) -> None:
     for name, kind in (kinds or {}).items():
-        if kind not in KINDS:
-            raise ValueError(f"kinds[{name!r}]={kind!r} is unknown; choose from {quoted(KINDS)}.")
+        if kind not in _decisions.KINDS:
+            raise ValueError(
+                f"kinds[{name!r}]={kind!r} is unknown; choose from {quoted(_decisions.KINDS)}."
+            )
         if name not in names:
             raise ValueError(f"kinds names {name!r}, but the table has {quoted(names)}.")
 

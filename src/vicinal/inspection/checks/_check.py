@@ -15,21 +15,8 @@ from vicinal._base import check_is_table, check_labels, is_frame, narrowed
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import column_names, is_missing, sampled_rows
 from vicinal._conformal import HeldOutRows
+from vicinal.inspection.checks import _profile, _targets
 from vicinal.inspection.checks._findings import Findings, TableCheck, table_of
-from vicinal.inspection.checks._profile import (
-    Column,
-    EncodedTable,
-    Target,
-    columns_of,
-    deciding_values,
-    described,
-)
-from vicinal.inspection.checks._targets import (
-    far_targets,
-    is_classification,
-    label_issues,
-    leaking_columns,
-)
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.table import TableEncoder
 
@@ -119,7 +106,7 @@ def check(
     X, against = _table(X), _table(against)
     findings: dict[str, Findings] = {}
     # Without statistics of the target: they are made of the very labels that are judged.
-    encoded = EncodedTable(X)
+    encoded = _profile.EncodedTable(X)
     Z, encoder = encoded.Z, encoded.encoder
     rows, has_classes = _without_identifiers(X, encoder), False
     if y is None:
@@ -127,13 +114,13 @@ def check(
     else:
         check_consistent_length(X, y)
         y = _one_target(y)
-        has_classes = is_classification(y, task)
+        has_classes = _targets.is_classification(y, task)
         findings["labels"] = _labels(Z, y, has_classes)
         findings["repeats"] = duplicate_rows(rows, y)
-        findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
+        findings["leaks"] = _targets.leaking_columns(X, y, task=task, random_state=random_state)
         if has_classes:
             findings["imbalance"] = rare_classes(y)
-    columns = columns_of(X, encoded, y, target, has_classes)
+    columns = _profile.columns_of(X, encoded, y, target, has_classes)
     findings["columns"] = column_issues(X, encoder)
     findings["categories"] = unusual_categories(columns)
     if y is not None and "row" in findings["labels"].table:
@@ -144,7 +131,7 @@ def check(
         findings["overlap"] = overlap(rows, against)
     _add_flags(columns, findings)
     n_rows, n_columns = X.shape
-    return TableCheck(findings, n_rows, n_columns, described(columns, n_columns))
+    return TableCheck(findings, n_rows, n_columns, _profile.described(columns, n_columns))
 
 
 def _table(X: Any) -> Any:
@@ -183,7 +170,9 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool) -> Findings:
     if has_classes:
         if len(np.unique(y)) < 2:
             return Findings("All rows have the same label.", {})
-        return label_issues(LocalClassifier(alpha=1.0, metric=metric).fit(Z, y).leave_one_out(), y)
+        return _targets.label_issues(
+            LocalClassifier(alpha=1.0, metric=metric).fit(Z, y).leave_one_out(), y
+        )
     y = y.astype(np.float64)
     predictions = LocalRegressor(metric=metric).fit(Z, y).leave_one_out()
     rows = HeldOutRows(Z, predictions[:, None], y[:, None])
@@ -191,7 +180,7 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool) -> Findings:
     distances = rows.typicality.means
     is_apart = distances > np.quantile(distances, 1.0 - _APART)
     scale = np.where(is_apart, np.inf, rows.intervals.scale.held_out[:, 0])
-    return far_targets(predictions, y, scale, np.arange(len(y)))
+    return _targets.far_targets(predictions, y, scale, np.arange(len(y)))
 
 
 def column_issues(X: Any, encoder: TableEncoder) -> Findings:
@@ -236,7 +225,7 @@ def _fingerprint(codes: np.ndarray) -> bytes:
     return codes.tobytes()
 
 
-def unusual_categories(columns: list[Column]) -> Findings:
+def unusual_categories(columns: list[_profile.Column]) -> Findings:
     """Find categories that are spelled nearly like others, and single ones among frequent ones."""
     rows = []
     for column in columns:
@@ -265,7 +254,7 @@ def unusual_categories(columns: list[Column]) -> Findings:
 
 
 def _with_deciding_values(
-    found: Findings, columns: list[Column], y: np.ndarray, has_classes: bool
+    found: Findings, columns: list[_profile.Column], y: np.ndarray, has_classes: bool
 ) -> Findings:
     """Add to suspicious rows the values that contradict their targets most."""
     rows = found["row"].astype(np.int64)
@@ -273,12 +262,12 @@ def _with_deciding_values(
         toward = np.searchsorted(np.unique(y), found["suggested"])
     else:
         toward = np.sign(found["expected"] - found["given"].astype(float))
-    known = Target(y if has_classes else y.astype(float), has_classes)
-    texts = deciding_values(columns, known, rows, toward)
+    known = _profile.Target(y if has_classes else y.astype(float), has_classes)
+    texts = _profile.deciding_values(columns, known, rows, toward)
     return replace(found, table=found.table | {"deciding values": np.array(texts, dtype=object)})
 
 
-def _add_flags(columns: list[Column], findings: dict[str, Findings]) -> None:
+def _add_flags(columns: list[_profile.Column], findings: dict[str, Findings]) -> None:
     """Note at each column of the profile what was found about it."""
     texts = {"columns": "", "leaks": "leaks the target", "categories": "unusual categories"}
     flags: dict[str, list[str]] = {}

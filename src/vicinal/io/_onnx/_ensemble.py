@@ -4,19 +4,11 @@ from typing import Any
 
 import numpy as np
 
+import vicinal
 from vicinal._base._wrappers import split_steps
 from vicinal._kernels.ensemble import _boosting
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.ensemble import (
-    BayesianModelAveragingClassifier,
-    BayesianModelAveragingRegressor,
-    BootstrapEnsembleClassifier,
-    BootstrapEnsembleRegressor,
-    FunctionalGradientBoostingClassifier,
-    FunctionalGradientBoostingRegressor,
-    RealAdaBoostClassifier,
-)
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Node, writes
 from vicinal.io._onnx._linear import filled_in
@@ -61,7 +53,7 @@ def _boosted(model: Any, x: Node, factor: float = 1.0) -> Node:
     return outputs @ np.kron(factor * np.asarray(model.coef_)[:, None], np.eye(len(start))) + start
 
 
-@writes("proba", FunctionalGradientBoostingClassifier)
+@writes("proba", vicinal.FunctionalGradientBoostingClassifier)
 def _boosted_proba(model: Any, x: Node) -> Node:
     slopes: dict[Any, float] = {"log_loss": 1.0, "exponential": 2.0}
     slopes |= {_boosting.Logistic: 1.0, _boosting.Exponential: 2.0, _boosting.Multinomial: 1.0}
@@ -74,7 +66,7 @@ def _boosted_proba(model: Any, x: Node) -> Node:
     return _boosted(model, x, slope).probabilities(len(model.classes_))
 
 
-@writes("values", FunctionalGradientBoostingRegressor)
+@writes("values", vicinal.FunctionalGradientBoostingRegressor)
 def _boosted_value(model: Any, x: Node) -> Node:
     scores, loss = _boosted(model, x), model.loss
     loss = _boosting.REGRESSION_LOSSES[loss](model.quantile) if isinstance(loss, str) else loss
@@ -87,7 +79,7 @@ def _boosted_value(model: Any, x: Node) -> Node:
     )
 
 
-@writes("proba", RealAdaBoostClassifier)
+@writes("proba", vicinal.RealAdaBoostClassifier)
 def _adaboost_proba(model: Any, x: Node) -> Node:
     proba = _all_proba(model.estimators_, x, len(model.classes_))
     log_p = proba.op("Clip", float(model.eps), 1.0 - model.eps).op("Log")
@@ -98,22 +90,22 @@ def _adaboost_proba(model: Any, x: Node) -> Node:
 # --- averages ---
 
 
-@writes("proba", BootstrapEnsembleClassifier)
+@writes("proba", vicinal.BootstrapEnsembleClassifier)
 def _bootstrap_proba(model: Any, x: Node) -> Node:
     return _all_proba(model.estimators_, x, len(model.classes_)).average(1)
 
 
-@writes("values", BootstrapEnsembleRegressor)
+@writes("values", vicinal.BootstrapEnsembleRegressor)
 def _bootstrap_value(model: Any, x: Node) -> Node:
     return _all_values(model.estimators_, x).average(1, keep=True)
 
 
-@writes("proba", BayesianModelAveragingClassifier)
+@writes("proba", vicinal.BayesianModelAveragingClassifier)
 def _averaged_proba(model: Any, x: Node) -> Node:
     return _averaged(model, x, lambda base: _model_proba(base, x, len(model.classes_)))
 
 
-@writes("values", BayesianModelAveragingRegressor)
+@writes("values", vicinal.BayesianModelAveragingRegressor)
 def _averaged_value(model: Any, x: Node) -> Node:
     return _averaged(model, x, lambda base: x.write("values", base))
 

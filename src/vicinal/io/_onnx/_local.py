@@ -8,22 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import vicinal
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Node, writes
 from vicinal.io._onnx._trees import tree_node
-from vicinal.local import (
-    AnchoredLocalClassifier,
-    AnchoredLocalRegressor,
-    LocalClassifier,
-    LocalRegressor,
-    NadarayaWatsonRegressor,
-)
-from vicinal.metric import (
-    GradientKernelClassifier,
-    GradientKernelRegressor,
-    NeuralNeighborsClassifier,
-    NeuralNeighborsRegressor,
-)
 
 # Keeps weights positive and equal where all anchors are equally far.
 _TINY = 1e-300
@@ -246,9 +234,9 @@ def _anchor_shares(anchors: Any, z: Node) -> tuple[Node, Node]:
 # --- outputs ---
 
 
-@writes("proba", AnchoredLocalClassifier, LocalClassifier)
+@writes("proba", vicinal.AnchoredLocalClassifier, vicinal.LocalClassifier)
 def _local_proba(model: Any, x: Node) -> Node:
-    scores = (_blended if isinstance(model, AnchoredLocalClassifier) else _fitted)(model, x)
+    scores = (_blended if isinstance(model, vicinal.AnchoredLocalClassifier) else _fitted)(model, x)
     if model.temperature_ is not None:
         return (scores * (1.0 / model.temperature_)).softmax()
     if model.loss != "squared_error":
@@ -257,11 +245,16 @@ def _local_proba(model: Any, x: Node) -> Node:
     return positive / positive.total(1, keep=True)
 
 
-@writes("values", AnchoredLocalRegressor, LocalRegressor, NadarayaWatsonRegressor)
+@writes(
+    "values",
+    vicinal.AnchoredLocalRegressor,
+    vicinal.LocalRegressor,
+    vicinal.NadarayaWatsonRegressor,
+)
 def _local_value(model: Any, x: Node) -> Node:
     if model._model.data.n_outputs > 1:
         raise OnnxExportError(f"{type(model).__name__} has several targets; export one for each.")
-    return (_blended if isinstance(model, AnchoredLocalRegressor) else _fitted)(model, x)
+    return (_blended if isinstance(model, vicinal.AnchoredLocalRegressor) else _fitted)(model, x)
 
 
 # --- neural neighbours ---
@@ -288,7 +281,7 @@ def _normalized(net: dict[str, np.ndarray], x: Node, layer: str) -> Node:
     return x * factor + (net["shift" + layer][0] - net["mean" + layer][0] * factor)
 
 
-@writes("proba", NeuralNeighborsClassifier)
+@writes("proba", vicinal.NeuralNeighborsClassifier)
 def _votes(model: Any, x: Node) -> Node:
     """Write the mean vote of the nets over the stored rows."""
     limit = float(model._score_limit)
@@ -335,13 +328,13 @@ def _block(model: Any, block: dict[str, Any], z: Node) -> Node:
     return exponent.op("Exp") @ block["dual_coef"] + block["intercept"]
 
 
-@writes("proba", GradientKernelClassifier)
+@writes("proba", vicinal.GradientKernelClassifier)
 def _ridge_proba(model: Any, x: Node) -> Node:
     return (_ridge(model, x) * (1.0 / model.temperature_)).softmax()
 
 
-@writes("values", GradientKernelRegressor, NeuralNeighborsRegressor)
+@writes("values", vicinal.GradientKernelRegressor, vicinal.NeuralNeighborsRegressor)
 def _in_units(model: Any, x: Node) -> Node:
     """Write predictions in the unit of the target."""
-    outputs = (_ridge if isinstance(model, GradientKernelRegressor) else _votes)(model, x)
+    outputs = (_ridge if isinstance(model, vicinal.GradientKernelRegressor) else _votes)(model, x)
     return outputs @ np.diag(model.target_scale_) + model.target_mean_

@@ -4,19 +4,10 @@ from typing import Any
 
 import numpy as np
 
+import vicinal
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Node, writes
-from vicinal.partition import (
-    SpacePartitioningClassifier,
-    SpacePartitioningRegressor,
-    SurrogatePartitionClassifier,
-)
-from vicinal.partition.stages import (
-    ConstantGate,
-    LinearGate,
-    LinearRegionClassifier,
-    LinearRegionRegressor,
-)
+from vicinal.partition import stages
 
 
 def _prepared(model: Any, x: Node) -> Node:
@@ -25,16 +16,16 @@ def _prepared(model: Any, x: Node) -> Node:
 
 def _gate_scores(gates: list[Any], x: Node) -> Node:
     """Write scores above 0 for the gates that pass a row on, (n, n_gates)."""
-    if all(type(gate) is LinearGate for gate in gates):
+    if all(type(gate) is stages.LinearGate for gate in gates):
         intercepts = np.array([float(gate.intercept_) for gate in gates])
         return x @ np.column_stack([gate.coef_ for gate in gates]) + intercepts
     return x.graph.concat([_gate_score(gate, x) for gate in gates])
 
 
 def _gate_score(gate: Any, x: Node) -> Node:
-    if type(gate) is LinearGate:
+    if type(gate) is stages.LinearGate:
         return _gate_scores([gate], x)
-    if type(gate) is ConstantGate:
+    if type(gate) is stages.ConstantGate:
         return x.repeat([1.0 if gate.passes_on else -1.0])
     if 1 not in gate.classes_:
         return x.repeat([-1.0])
@@ -59,7 +50,10 @@ def _shares(cascade: Any, x: Node) -> Node | None:
 
 def _region_values(regions: list[Any], x: Node, width: int, write: Any) -> Node:
     """Write the predictions of every region, (n, n_regions, width); linear ones at once."""
-    is_linear = [type(one) in (LinearRegionClassifier, LinearRegionRegressor) for one in regions]
+    is_linear = [
+        type(one) in (stages.LinearRegionClassifier, stages.LinearRegionRegressor)
+        for one in regions
+    ]
     if not all(is_linear):
         parts = [
             _region_values([region], x, width, write) if linear else write(region, x)
@@ -70,7 +64,7 @@ def _region_values(regions: list[Any], x: Node, width: int, write: Any) -> Node:
     coef = np.concatenate([np.reshape(one.coef_, (width, -1)) for one in regions]).astype(float)
     intercept = np.concatenate([np.ravel(one.intercept_) for one in regions])
     scores = (x @ (coef.T / heat) + intercept / heat).reshape(0, len(regions), width)
-    return scores.softmax(2) if type(regions[0]) is LinearRegionClassifier else scores
+    return scores.softmax(2) if type(regions[0]) is stages.LinearRegionClassifier else scores
 
 
 def _cascades(model: Any, x: Node, width: int, write: Any) -> Node:
@@ -84,7 +78,7 @@ def _cascades(model: Any, x: Node, width: int, write: Any) -> Node:
     return x.graph.mean_of(parts)
 
 
-@writes("proba", SurrogatePartitionClassifier)
+@writes("proba", vicinal.SurrogatePartitionClassifier)
 def _surrogate_proba(model: Any, x: Node) -> Node:
     x = _prepared(model, x)
     gate = x @ model.gate_coef_[:, None] + float(model.gate_intercept_)
@@ -93,7 +87,7 @@ def _surrogate_proba(model: Any, x: Node) -> Node:
     return scores.total(1, keep=True).probabilities(2)
 
 
-@writes("proba", SpacePartitioningClassifier)
+@writes("proba", vicinal.SpacePartitioningClassifier)
 def _partition_proba(model: Any, x: Node) -> Node:
     def region_proba(region: Any, x: Node) -> Node:
         if not hasattr(region, "predict_proba"):
@@ -107,6 +101,6 @@ def _partition_proba(model: Any, x: Node) -> Node:
     return _cascades(model, x, len(model.classes_), region_proba)
 
 
-@writes("values", SpacePartitioningRegressor)
+@writes("values", vicinal.SpacePartitioningRegressor)
 def _partition_value(model: Any, x: Node) -> Node:
     return _cascades(model, x, 1, lambda region, x: x.write("values", region))

@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn import ensemble, tree
 
-from vicinal.ensemble import (
-    ObliviousBoostingClassifier,
-    ObliviousBoostingRegressor,
-    PrunedTreeClassifier,
-    PrunedTreeRegressor,
-)
+import vicinal
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Node, writes
 
@@ -168,7 +163,7 @@ def _with_category_splits(model: Any, x: Node, sources: np.ndarray, splits: list
     return x.graph.concat([x, total])
 
 
-@writes("values", ObliviousBoostingRegressor)
+@writes("values", vicinal.ObliviousBoostingRegressor)
 def _symmetric_scores(model: Any, x: Node) -> Node:
     """Write the scores of boosted symmetric trees, each expanded to a tree of single nodes."""
     # A code is above 0 where the value is not missing, above b where it exceeds edge b - 1, and
@@ -211,9 +206,9 @@ def _symmetric_scores(model: Any, x: Node) -> Node:
     return leaf_values(x, trees, tables, single=False).total(1) + model.intercept_
 
 
-@writes("proba", ObliviousBoostingClassifier, ensemble.HistGradientBoostingClassifier)
+@writes("proba", vicinal.ObliviousBoostingClassifier, ensemble.HistGradientBoostingClassifier)
 def _boosted_proba(model: Any, x: Node) -> Node:
-    is_symmetric = isinstance(model, ObliviousBoostingClassifier)
+    is_symmetric = isinstance(model, vicinal.ObliviousBoostingClassifier)
     scores = (_symmetric_scores if is_symmetric else _histogram_scores)(model, x)
     return scores.probabilities(len(model.classes_))
 
@@ -227,15 +222,17 @@ def _histogram_value(model: Any, x: Node) -> Node:
 # --- single trees and forests ---
 
 
-@writes("proba", *TREE_CLASSIFIERS, PrunedTreeClassifier)
+@writes("proba", *TREE_CLASSIFIERS, vicinal.PrunedTreeClassifier)
 def _tree_proba(model: Any, x: Node) -> Node:
-    tree = model.tree_ if isinstance(model, PrunedTreeClassifier) else model
+    tree = model.tree_ if isinstance(model, vicinal.PrunedTreeClassifier) else model
     return forest_proba([tree], x).total(1)
 
 
-@writes("values", *TREE_REGRESSORS, PrunedTreeRegressor)
+@writes("values", *TREE_REGRESSORS, vicinal.PrunedTreeRegressor)
 def _tree_value(model: Any, x: Node) -> Node:
-    return forest_values([model.tree_ if isinstance(model, PrunedTreeRegressor) else model], x)
+    return forest_values(
+        [model.tree_ if isinstance(model, vicinal.PrunedTreeRegressor) else model], x
+    )
 
 
 @writes("proba", ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier)
