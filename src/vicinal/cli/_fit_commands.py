@@ -67,17 +67,13 @@ def compare_models(
     """
     from vicinal._base import _clock
     from vicinal._base._processes import processes_ahead
-    from vicinal.cli import _training
-    from vicinal.cli._check_table import load_table, warn
-    from vicinal.cli._models import pick
-    from vicinal.cli._read_table import check_folder
-    from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
+    from vicinal.cli import _check_table, _models, _read_table, _threshold, _training
 
     started = _clock.now()
-    check_folder(out, "--out")
+    _read_table.check_folder(out, "--out")
     if save is not None:
-        check_folder(save, "--save")
-    check_cost(cost)
+        _read_table.check_folder(save, "--save")
+    _threshold.check_cost(cost)
     seconds, folds = _training.parse_seconds(budget), _training.parse_cv(cv, time_column)
     n_folds = _training.FOLDS if folds == "time" else folds
     jobs = jobs or _training.usual_jobs()
@@ -85,7 +81,7 @@ def compare_models(
     with processes_ahead(_training.WORKER, jobs):
         from vicinal.inspection.candidates import candidate_models
 
-        checked = load_table(
+        checked = _check_table.load_table(
             tables or data,
             target,
             delimiter,
@@ -98,12 +94,12 @@ def compare_models(
             weight=weight,
             strict=strict,
         )
-        label = positive_label(checked, positive, cost)
+        label = _threshold.positive_label(checked, positive, cost)
         chosen = candidate_models(checked.task, random_state=seed)
-        chosen = chosen if models is None else pick(chosen, models)
+        chosen = chosen if models is None else _models.pick(chosen, models)
         _training.refuse_single(checked)
         scorer = _training.resolve_metric(metric, checked, label, n_folds)
-        warn(checked, seed)
+        _check_table.warn(checked, seed)
         end = started + seconds + _training.compile_models(chosen, checked)
         page_seconds = min(_training.PAGE_SECONDS, _training.PAGE_SHARE * seconds)
         try:
@@ -130,7 +126,7 @@ def compare_models(
         raise RuntimeError("no model finished a fold; the lines above show the errors")
     threshold = None
     if cost is not None:
-        threshold = choose_threshold(board.entries[0].out_of_fold, checked, label, cost)
+        threshold = _threshold.choose_threshold(board.entries[0].out_of_fold, checked, label, cost)
     end = min(end, _clock.now() + _training.PAGE_SHARE * seconds)
     page = _training.write_report(board, chosen, checked, seed, jobs, out, end, label, threshold)
     log(f"report: {page}")
@@ -161,16 +157,14 @@ def check_table(
     vicinal check people.csv --target income
     vicinal check people.csv --target income --against new.csv --out check.html
     """
-    from vicinal.cli import _check_table
-    from vicinal.cli._progress import working
-    from vicinal.cli._read_table import check_folder, read_table, read_tables
+    from vicinal.cli import _check_table, _progress, _read_table
     from vicinal.inspection import check
     from vicinal.report import write_html
     from vicinal.table import TableEncoder
 
-    check_folder(out, "--out")
-    frame = read_tables(tables, delimiter)
-    new = None if against is None else read_table(against, delimiter)
+    _read_table.check_folder(out, "--out")
+    frame = _read_table.read_tables(tables, delimiter)
+    new = None if against is None else _read_table.read_table(against, delimiter)
     frame = frame.drop(_check_table.columns_in(frame, drop))
     y, notes = None, []
     kind: str | None = task
@@ -188,7 +182,7 @@ def check_table(
                 f"--against {str(against)!r} lacks {quoted(missing)}; leave out with --drop what "
                 "new rows do not have"
             )
-    with working("checking the table"):
+    with _progress.working("checking the table"):
         found = check(
             frame, y, against=new, task=kind, target=target or "target", random_state=seed
         )
@@ -241,16 +235,12 @@ def fit_model(
     vicinal fit sales.csv -t sold --time-column day --metric mae -o sales.vicinal
     """
     from vicinal._base import _clock
-    from vicinal.cli import _training
-    from vicinal.cli._check_table import load_table, warn
-    from vicinal.cli._models import one_model
-    from vicinal.cli._read_table import check_folder
-    from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
+    from vicinal.cli import _check_table, _models, _read_table, _threshold, _training
 
-    check_folder(out, "--out")
-    check_cost(cost)
+    _read_table.check_folder(out, "--out")
+    _threshold.check_cost(cost)
     seconds, folds = _training.parse_seconds(budget), _training.parse_cv(cv, time_column)
-    checked = load_table(
+    checked = _check_table.load_table(
         tables,
         target,
         delimiter,
@@ -263,13 +253,13 @@ def fit_model(
         strict=strict,
     )
     chosen = [*(settings or []), *([f"preset={preset}"] if preset else [])]
-    name, estimator = one_model(model, checked.task, seed, chosen)
+    name, estimator = _models.one_model(model, checked.task, seed, chosen)
     estimator = _training.within(estimator, seconds)
-    label = positive_label(checked, positive, cost)
+    label = _threshold.positive_label(checked, positive, cost)
     scorer = None if metric is None else _training.resolve_metric(metric, checked, label)
     own_folds = folds if cv is not None or folds == "time" else None
     _training.set_evaluation(estimator, checked, own_folds, scorer, label)
-    warn(checked, seed)
+    _check_table.warn(checked, seed)
     started = _clock.now()
     fitted = _training.fit_model(name, estimator, checked)
     if cost is None:
@@ -281,7 +271,7 @@ def fit_model(
         name, estimator, fitted, checked, metric=scorer, cv=folds, seconds=limit, seed=seed
     )
     if cost is not None:
-        threshold = choose_threshold(held_out, checked, label, cost)
+        threshold = _threshold.choose_threshold(held_out, checked, label, cost)
         _training.save_model(name, fitted, checked, out, positive=label, threshold=threshold)
         line += " if the most probable class is predicted"
     log(line)

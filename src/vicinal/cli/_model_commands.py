@@ -75,24 +75,21 @@ def predict_rows(
     import polars as pl
 
     from vicinal._base._unseen import unreported
-    from vicinal.cli._check_table import columns_in
-    from vicinal.cli._progress import working
-    from vicinal.cli._read_table import check_folder, read_tables, without_formulas, write_table
-    from vicinal.cli._stored_model import StoredModel
+    from vicinal.cli import _check_table, _progress, _read_table, _stored_model
 
     if interval is not None and not 0 < interval < 1:
         raise InputError(
             f"--interval {interval:g} must be a probability between 0 and 1, such as 0.9"
         )
-    stored = StoredModel(model)
-    frame = read_tables(tables, delimiter)
+    stored = _stored_model.StoredModel(model)
+    frame = _read_table.read_tables(tables, delimiter)
     X = stored.features(frame)
-    columns: dict[str, Any] = {name: frame[name] for name in columns_in(frame, keep)}
+    columns: dict[str, Any] = {name: frame[name] for name in _check_table.columns_in(frame, keep)}
     out = None if out == Path("-") else out
     if out is not None:
-        check_folder(out, "--out")
+        _read_table.check_folder(out, "--out")
     stored.check_unseen(X, strict)
-    with unreported(), working(f"predicting {frame.height:,} rows"):
+    with unreported(), _progress.working(f"predicting {frame.height:,} rows"):
         columns |= stored.predictions(X, proba=proba, abstain=abstain, cost_matrix=cost_matrix)
         if interval is not None:
             columns |= stored.limits(X, interval, by or [], by_class)
@@ -100,9 +97,9 @@ def predict_rows(
             columns["typicality"] = stored.call("typicality", "--typicality", X)
     output = pl.DataFrame(columns, strict=False)
     if out is None:
-        print(without_formulas(output).write_csv(), end="")
+        print(_read_table.without_formulas(output).write_csv(), end="")
         return
-    write_table(output, out)
+    _read_table.write_table(output, out)
     log(f"{output.height:,} predictions: {out}")
 
 
@@ -160,9 +157,7 @@ def explain_row(
     vicinal explain prices.vicinal new.csv --row 3 --to ">=4000" --increase area
     """
     from vicinal._base import write_whole
-    from vicinal.cli._progress import working
-    from vicinal.cli._read_table import check_folder, read_table
-    from vicinal.cli._stored_model import CHANGE_OPTIONS, StoredModel, change_options
+    from vicinal.cli import _progress, _read_table, _stored_model
     from vicinal.inspection import explain
     from vicinal.report import write_html
 
@@ -173,16 +168,18 @@ def explain_row(
             "--quick skips the counterfactual, which --to, --fixed, --increase, --decrease, "
             "--range, --allow, --change-cost and --counterfactuals are about; leave out --quick"
         )
-    stored = StoredModel(model)
-    frame = read_table(table, delimiter)
+    stored = _stored_model.StoredModel(model)
+    frame = _read_table.read_table(table, delimiter)
     if not 0 <= row < frame.height:
         raise InputError(f"--row {row}: the table has the rows 0 to {frame.height - 1}")
     if out is not None:
-        check_folder(out, "--out")
+        _read_table.check_folder(out, "--out")
         if out.suffix not in (".html", ".json"):
             raise InputError(f"--out {str(out)!r} must end in .html or .json")
     rows = stored.features(frame)
-    options = change_options(dict(zip(CHANGE_OPTIONS, given, strict=True)), rows)
+    options = _stored_model.change_options(
+        dict(zip(_stored_model.CHANGE_OPTIONS, given, strict=True)), rows
+    )
     options["target"] = None if to is None else stored.wanted(to)
     options["background"] = stored.background(rows, row)
     if quick or not len(options["background"]):
@@ -190,7 +187,7 @@ def explain_row(
             raise InputError("a counterfactual needs other rows to compare with; the table has one")
         options = {}
     decided = stored.decided()
-    with working(f"explaining row {row}"):
+    with _progress.working(f"explaining row {row}"):
         options |= {"n_counterfactuals": number, "target_name": stored.target}
         found = explain(decided, rows[row], **options)
     text = as_text(found.to_dict())
@@ -222,18 +219,16 @@ def report_model(
     \b
     vicinal report people.vicinal test.csv --out people.html
     """
-    from vicinal.cli._check_table import check_has, fingerprint
-    from vicinal.cli._read_table import check_folder, read_table
-    from vicinal.cli._stored_model import StoredModel
+    from vicinal.cli import _check_table, _read_table, _stored_model
     from vicinal.report import ModelReport
 
-    check_folder(out, "--out")
-    stored = StoredModel(model)
-    frame = read_table(table, delimiter)
+    _read_table.check_folder(out, "--out")
+    stored = _stored_model.StoredModel(model)
+    frame = _read_table.read_table(table, delimiter)
     if target is not None:
-        check_has(frame, target)
+        _check_table.check_has(frame, target)
     X, y, notes = stored.labelled(frame, target)
-    if fingerprint(X) == stored.metadata.get("rows"):
+    if _check_table.fingerprint(X) == stored.metadata.get("rows"):
         notes.append("the model was fitted to these rows: scores on new rows will be lower")
         log(f"  note: {notes[-1]}; `vicinal compare` estimates by held-out rows")
     positive = stored.metadata.get("positive")
@@ -292,15 +287,14 @@ def serve_model(
     gc.disable()  # until the server is ready: collections are a tenth of the time to start
 
     from vicinal._base import import_optional
-    from vicinal.cli._read_table import read_table
-    from vicinal.cli._stored_model import StoredModel
+    from vicinal.cli import _read_table, _stored_model
     from vicinal.serve import serve
 
     pandas = import_optional("pandas", needed_by="vicinal serve", extra="serve")
-    stored = StoredModel(model)
+    stored = _stored_model.StoredModel(model)
     rows = y = None
     if table is not None:
-        X, y, _ = stored.labelled(read_table(table).head(_SERVED_ROWS))
+        X, y, _ = stored.labelled(_read_table.read_table(table).head(_SERVED_ROWS))
         rows = pandas.DataFrame(X.to_dict(as_series=False))
     decided = stored.decided()
     address = f"[{host}]" if ":" in host else host
@@ -341,18 +335,16 @@ def explore_model(
     \b
     vicinal explore people.vicinal test.csv --out people.html
     """
-    from vicinal.cli._progress import working
-    from vicinal.cli._read_table import check_folder, read_table
-    from vicinal.cli._stored_model import StoredModel
+    from vicinal.cli import _progress, _read_table, _stored_model
     from vicinal.report import ExplorerReport
 
-    check_folder(out, "--out")
-    stored = StoredModel(model)
-    X, y, _ = stored.labelled(read_table(table, delimiter))
+    _read_table.check_folder(out, "--out")
+    stored = _stored_model.StoredModel(model)
+    X, y, _ = stored.labelled(_read_table.read_table(table, delimiter))
     title = f"{model.stem} on {table.name}"
     try:
         page = ExplorerReport(stored.decided(), X, y, title=title, target=stored.target)
-        with working("computing the page"):
+        with _progress.working("computing the page"):
             path = page.write_html(out)
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from None
@@ -371,9 +363,9 @@ def compile_ahead() -> None:
     import os
     import time
 
-    from vicinal.cli._models import compiling_steps
+    from vicinal.cli import _models
 
-    for name, step in compiling_steps().items():
+    for name, step in _models.compiling_steps().items():
         start = time.perf_counter()
         step()
         print(f"{name:<16}{time.perf_counter() - start:6.1f} s")
@@ -397,15 +389,14 @@ def export_model(
     \b
     vicinal export people.vicinal people.onnx --table people.csv
     """
-    from vicinal.cli._read_table import check_folder, read_table
-    from vicinal.cli._stored_model import StoredModel
+    from vicinal.cli import _read_table, _stored_model
     from vicinal.io import OnnxExportError, to_onnx
 
-    check_folder(out, "the output")
+    _read_table.check_folder(out, "the output")
     if out.suffix.lower() != ".onnx":
         raise InputError(f"the output {str(out)!r} must end in .onnx")
-    stored = StoredModel(model)
-    rows = None if table is None else stored.features(read_table(table, delimiter))
+    stored = _stored_model.StoredModel(model)
+    rows = None if table is None else stored.features(_read_table.read_table(table, delimiter))
     try:
         graph = to_onnx(stored.fitted, rows, path=out)
     except (OnnxExportError, ImportError) as error:
