@@ -49,10 +49,10 @@ def test_rows_without_a_target_are_left_out(table, tmp_path):
 
 
 def test_other_models_are_copied(table, tmp_path, monkeypatch):
-    from vicinal.report import _explorer_report
+    from vicinal.report import explorer
 
     for name, value in {"_COPIED_ROWS": 200, "_CHECKED_ROWS": 50, "_N_TREES": 60}.items():
-        monkeypatch.setattr(_explorer_report, name, value)
+        monkeypatch.setattr(explorer, name, value)
     model, page = fit(table, "random forest"), tmp_path / "page.html"
     assert run(["explore", str(model), str(table), "--out", str(page)]) == 0
     assert "RandomForestClassifier. Change the columns" in page.read_text()

@@ -20,8 +20,7 @@ from vicinal import (
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.auto import AutoClassifier
 from vicinal.report import ExplorerReport
-from vicinal.report._explorer_report import copy_of
-from vicinal.report.explorer import ExplorerPage
+from vicinal.report.explorer import ExplorerPage, copy_of
 from vicinal.table import TableEncoder
 
 pytest.importorskip("jinja2")
@@ -139,17 +138,17 @@ def test_other_models_are_copied(make, rng, small_copy):
 @pytest.fixture
 def small_copy(monkeypatch):
     """Few rows and trees."""
-    from vicinal.report import _explorer_report
+    from vicinal.report import explorer
 
     for name, value in {"_COPIED_ROWS": 300, "_CHECKED_ROWS": 200, "_N_TREES": 60}.items():
-        monkeypatch.setattr(_explorer_report, name, value)
+        monkeypatch.setattr(explorer, name, value)
 
 
 def test_a_copy_predicts_nearly_as_the_model(people, monkeypatch):
-    from vicinal.report import _explorer_report
+    from vicinal.report import explorer
 
-    monkeypatch.setattr(_explorer_report, "_COPIED_ROWS", 1500)
-    monkeypatch.setattr(_explorer_report, "_N_TREES", 100)
+    monkeypatch.setattr(explorer, "_COPIED_ROWS", 1500)
+    monkeypatch.setattr(explorer, "_N_TREES", 100)
     table, _, score = people
     model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, score)
     copy, quality = copy_of(model, table, 0)
