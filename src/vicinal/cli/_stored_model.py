@@ -1,6 +1,6 @@
 """A saved model, and what the options of commands mean for it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -224,9 +224,11 @@ CHANGE_OPTIONS = {
 def change_options(given: dict[str, Sequence[str]], rows: pl.DataFrame) -> dict[str, Any]:
     """Return the options of a counterfactual as `vicinal.inspection.explain` takes them."""
     found: dict[str, Any] = dict(given)
-    found["ranges"] = dict(_range(text) for text in given["ranges"])
+    form = "column=low:high, such as age=20:40"
+    found["ranges"] = dict(_pair("--range", text, _limits, form) for text in given["ranges"])
     found["categories"] = dict(_allowed(text, rows) for text in given["categories"])
-    found["costs"] = dict(_cost(text) for text in given["costs"])
+    form = "column=factor, such as income=3"
+    found["costs"] = dict(_pair("--change-cost", text, float, form) for text in given["costs"])
     for key, option in CHANGE_OPTIONS.items():
         unknown = [name for name in found[key] if name not in rows.columns]
         if unknown:
@@ -234,27 +236,19 @@ def change_options(given: dict[str, Sequence[str]], rows: pl.DataFrame) -> dict[
     return found
 
 
-def _range(text: str) -> tuple[str, tuple[float | None, float | None]]:
-    """Read limits such as age=20:40, age=20: or age=:40."""
-    name, equals, limits = text.rpartition("=")
-    low, colon, high = limits.partition(":")
-    try:
-        if not (equals and colon):
-            raise ValueError
-        return name, (float(low) if low else None, float(high) if high else None)
-    except ValueError:
-        raise InputError(f"--range {text!r} must read column=low:high, such as age=20:40") from None
+def _limits(text: str) -> tuple[float | None, ...]:
+    """Read limits such as 20:40, 20: or :40."""
+    low, high = text.split(":")
+    return tuple(float(end) if end else None for end in (low, high))
 
 
-def _cost(text: str) -> tuple[str, float]:
-    """Read the cost of a column such as income=3."""
-    name, _, factor = text.rpartition("=")
+def _pair(option: str, text: str, read: Callable[[str], Any], form: str) -> tuple[str, Any]:
+    """Read a column and what is given for it."""
+    name, _, value = text.rpartition("=")
     try:
-        return name, float(factor)
+        return name, read(value)
     except ValueError:
-        raise InputError(
-            f"--change-cost {text!r} must read column=factor, such as income=3"
-        ) from None
+        raise InputError(f"{option} {text!r} must read {form}") from None
 
 
 def _allowed(text: str, rows: pl.DataFrame) -> tuple[str, list[Any]]:
