@@ -13,6 +13,7 @@ import polars as pl
 from vicinal.auto import AutoClassifier
 from vicinal.cli._app import run
 from vicinal.cli._check_table import check_table, warn
+from vicinal.cli._training import fit_model
 
 
 def people(n=160, seed=0):
@@ -85,6 +86,16 @@ def test_fit_warns_of_what_flatters_its_score(spoiled, tmp_path, capsys):
     printed = capsys.readouterr().err
     assert "12 rows are duplicates" in printed
     assert "'score' alone predicts nearly as well as all columns" in printed
+
+
+def test_a_mixture_shows_how_far_it_is_at_a_terminal(monkeypatch, capsys):
+    checked = check_table(people(), "y")
+    fit_model("mixture", AutoClassifier(["constant"], random_state=0), checked)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    fitted = fit_model("mixture", AutoClassifier(["constant"], random_state=0), checked)
+    assert "constant" in capsys.readouterr().err
+    assert fitted.verbose == 0
 
 
 def test_ids_that_rows_share_are_named(capsys):

@@ -209,11 +209,18 @@ def set_evaluation(estimator: Any, checked: CheckedTable, cv: Any, metric: Any, 
 
 def fit_model(name, estimator, checked) -> Any:
     """Fit a model on the whole table, with its encoder, and show progress."""
+    shows = isinstance(estimator, AutoClassifier | AutoRegressor) and not estimator.verbose
     try:
+        if shows and sys.stderr.isatty():
+            estimator.set_params(verbose=1)
+            return checked.fit(estimator)
         with working(f"fitting {name}"):
             return checked.fit(estimator)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
+    finally:
+        if shows:
+            estimator.set_params(verbose=0)
 
 
 def save_model(name, fitted, checked, out, *, score=None, positive=None, threshold=None) -> None:

@@ -93,10 +93,14 @@ def table_of(rows: list[tuple], kinds: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def text_table(table: Mapping[str, Any], limit: int) -> list[str]:
     """Return the first rows of a table as aligned lines."""
-    columns = [list(column[:limit]) for column in table.values()]
-    rows = [list(table), *([show(value) for value in row] for row in zip(*columns, strict=True))]
+    rows = [list(table), *_cells(table, limit)]
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+
+
+def _cells(table: Mapping[str, Any], limit: int) -> list[list[str]]:
+    columns = [list(column[:limit]) for column in table.values()]
+    return [[show(value) for value in row] for row in zip(*columns, strict=True)]
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:

@@ -190,22 +190,33 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(len(entry.name) for entry in self.entries)
-        direction = "higher" if self.sign > 0 else "lower"
         lines = [
-            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
-            f"{self.metric_label}, {direction} is better",
-            *filter(None, [self.warning]),
+            *filter(None, [self._headline(), self.warning]),
             f"{'':4}{'model':<{width}}  {'score':>8}  {'± se':>7}  {'fit s':>7}  {'predict s':>9}",
         ]
         for rank, entry in zip(self.ranks, self.entries, strict=True):
-            text = f"failed: {entry.error}" if entry.error else entry.note
-            if len(entry.scores):
-                error = entry.standard_error
-                spread = "" if math.isnan(error) else f"{error:.4f}"
-                seconds = f"{entry.fit_seconds:>7.2f}  {entry.predict_seconds:>9.3f}"
-                text = f"{self.sign * entry.mean:>8.4f}  {spread:>7}  {seconds}  {text}"
-            lines.append(f"{rank or '-':>2}  {entry.name:<{width}}  {text}".rstrip())
+            score, spread, fit, predict, note = self._cells(entry)
+            numbers = f"{score:>8}  {spread:>7}  {fit:>7}  {predict:>9}  " if score else ""
+            lines.append(f"{rank or '-':>2}  {entry.name:<{width}}  {numbers}{note}".rstrip())
         return "\n".join(lines)
+
+    def _headline(self) -> str:
+        direction = "higher" if self.sign > 0 else "lower"
+        return (
+            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
+            f"{self.metric_label}, {direction} is better"
+        )
+
+    def _cells(self, entry: ComparisonEntry) -> list[str]:
+        """Return score, standard error, seconds and note of a model as text.
+
+        The note of a model without a score is the reason.
+        """
+        if not len(entry.scores):
+            return ["", "", "", "", f"failed: {entry.error}" if entry.error else entry.note]
+        spread = "" if math.isnan(entry.standard_error) else f"{entry.standard_error:.4f}"
+        seconds = [f"{entry.fit_seconds:.2f}", f"{entry.predict_seconds:.3f}"]
+        return [f"{self.sign * entry.mean:.4f}", spread, *seconds, entry.note]
 
 
 def _plain_entry(entry: ComparisonEntry) -> dict[str, Any]:
