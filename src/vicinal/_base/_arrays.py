@@ -263,6 +263,24 @@ def free_memory(x: Any) -> float | None:
     return (cuda.mem_get_info(x.device)[0] + cached) / 2**22
 
 
+def pair_memory(X: Any, host: float, device: float) -> float:
+    """Return the MiB of a block of pairs: ``host``, or ``device`` where so many are free."""
+    if not is_array_api(X):
+        return host
+    # A device that is nearly full gets shorter blocks.
+    free = free_memory(X)
+    return device if free is None else min(device, free)
+
+
+def host_sample(arrays: Sequence[Any], most: int, seed: int) -> list[np.ndarray]:
+    """Return arrays of equal lengths on the host: all rows, or ``most`` of those on a device."""
+    n_rows = arrays[0].shape[0]
+    if is_array_api(arrays[0]) and n_rows > most:
+        rows = np.random.RandomState(seed).choice(n_rows, most, replace=False)
+        arrays = [select_rows(values, np.sort(rows)) for values in arrays]
+    return [as_numpy(values) for values in arrays]
+
+
 def block_limits(X: Any, max_rows: int | None = None) -> dict[str, Any]:
     """Return options of `row_blocks` for the rows of ``X``: free memory, and rows on the host."""
     return {"working_memory": free_memory(X), "max_rows": None if is_array_api(X) else max_rows}
@@ -322,8 +340,12 @@ def positive_part(values: Any) -> Any:
 
 
 def exponentials(values: Any) -> Any:
-    """Return the exponentials, in place where the library can."""
+    """Return the exponentials, in place where the library can; those that underflow may be 1e-26.
+
+    A processor takes ten times as long for exponentials that underflow.
+    """
     if isinstance(values, np.ndarray):
+        np.maximum(values, -60.0, out=values)
         return np.exp(values, out=values)
     return values.exp_() if is_torch(values) else namespace(values).exp(values)
 

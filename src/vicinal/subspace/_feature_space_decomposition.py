@@ -428,12 +428,13 @@ def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tupl
     """Return eigenvalues and directions in the columns that vary."""
     n_columns, data = len(rows.columns), rows.in_memory
     is_wide = model.method == "principal" and n_columns > MAX_SCATTER
-    if is_wide and data is not None and data.is_host:
+    if is_wide and data is not None:
         smaller = min(rows.n_samples, n_columns)
         wanted = max(1, min(model.n_components or _DEFAULT_DIRECTIONS, smaller - 1))
         start = rng.uniform(-1.0, 1.0, size=smaller)
         X = _scatter.take_columns(data.X, rows.columns)
-        return _scatter.leading_principal_directions(X, data.weights, rows.center, wanted, start)
+        weights = data.host(data.weights)
+        return _scatter.leading_principal_directions(X, weights, rows.center, wanted, start)
     rows.refuse_wide(model.method)
     Z, basis = rows.centered(), None
     if data is not None and Z is not None:  # all variance is in the space of the rows

@@ -22,6 +22,8 @@ from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     documented,
+    host_sample,
+    on_device_of,
     query_rows,
     random_seeds,
     sample_rows,
@@ -405,17 +407,13 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
 
     scikit-learn does this in host memory, so at most 20,000 rows of a device array are copied.
     """
-    xp, rows = compat.array_namespace(X), X
-    if not isinstance(X, np.ndarray) and X.shape[0] > _COPIED_ROWS:
-        chosen = np.random.RandomState(seed).choice(X.shape[0], _COPIED_ROWS, replace=False)
-        chosen = xp.asarray(np.sort(chosen), device=compat.device(X))
-        rows, weights = xp.take(X, chosen, axis=0), xp.take(weights, chosen)
+    rows, weights = host_sample([X, weights], _COPIED_ROWS, seed)
     search = KMeans(n_clusters, n_init=n_init, random_state=seed)
     with warnings.catch_warnings():
         # With fewer distinct rows than components some centres coincide, which EM allows.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        search.fit(as_numpy(rows), sample_weight=as_numpy(weights))
-    return xp.asarray(search.cluster_centers_, dtype=X.dtype, device=compat.device(X))
+        search.fit(rows, sample_weight=weights)
+    return on_device_of(search.cluster_centers_, X)
 
 
 def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:

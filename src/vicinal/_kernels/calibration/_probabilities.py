@@ -80,16 +80,14 @@ def temperature_proba(scores: np.ndarray, temperature: float) -> np.ndarray:
     return softmax(scores / temperature, axis=1)
 
 
-def fit_slope(scores: Any, codes: Any, weights: Any = None) -> float:
+def fit_slope(scores: Any, codes: Any, weights: Any) -> float:
     r"""Return the slope ``a > 0`` for which ``softmax(a * scores)`` is most likely.
 
     The target of class ``l`` of weight :math:`W_l` is :math:`(W_l + 2/L)/(W_l + 2)` (Platt's
     targets for L = 2 classes), so that the slope stays finite for separated classes. The loss is
     convex in the slope and minimised by Newton's method, in steps of at most a factor of four.
-    Arrays of other libraries stay on their device and need weights.
+    Arrays may be of any library.
     """
-    if isinstance(scores, np.ndarray):
-        return float(fit_slopes(scores[None], codes, weights)[0])
     counts = weights @ _indicators(codes, scores)
     spread = score_spread(scores) or 1.0
     return solve_slope(partial(slope_derivatives, scores / spread, codes, weights, counts)) / spread

@@ -16,15 +16,13 @@ from vicinal._base import (
     as_numpy,
     exponentials,
     fill_entries,
-    free_memory,
     host_jobs,
+    pair_memory,
     row_blocks,
     saved,
 )
 from vicinal._kernels.metric._uncertainty import block_map
 
-# Exponents below are raised to it: exponentials that underflow take ten times as long.
-_LEAST_EXPONENT = -60.0
 # Small enough for a core's cache on the host; a device wants long blocks.
 _HOST_BLOCK_MIB = 4
 _DEVICE_BLOCK_MIB = 1024
@@ -202,18 +200,12 @@ def _slices(bounds: np.ndarray) -> list[slice]:
 def _exponentiate(logits: Any, xp: Any) -> Any:
     """Similarities, scaled to at most one in each row; in place where the library can."""
     logits -= xp.max(logits, axis=1, keepdims=True)
-    if isinstance(logits, np.ndarray):
-        np.maximum(logits, _LEAST_EXPONENT, out=logits)
     return exponentials(logits)
 
 
 def _pair_blocks(n_rows: int, references: References) -> list[slice]:
     """Blocks of rows whose similarities fit the cache of the host, or the memory of a device."""
-    size: float = _HOST_BLOCK_MIB
-    if not isinstance(references.X, np.ndarray):
-        # A device that is nearly full gets shorter blocks.
-        free = free_memory(references.X)
-        size = _DEVICE_BLOCK_MIB if free is None else min(_DEVICE_BLOCK_MIB, free)
+    size = pair_memory(references.X, _HOST_BLOCK_MIB, _DEVICE_BLOCK_MIB)
     return list(row_blocks(n_rows, 8 * references.X.shape[0], working_memory=size))
 
 

@@ -7,6 +7,7 @@ and kernel ridge regression in the gradient metric follow.
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 import vicinal
 from vicinal.io._errors import OnnxExportError
@@ -66,8 +67,9 @@ def _refuse(model: Any, what: str) -> None:
 def _check_fit(model: Any) -> None:
     """Raise where the local models are not ridge models of nearest rows."""
     fit, solver = model._model, model._model.solver
-    if not isinstance(fit.data.rows, np.ndarray):
-        _refuse(model, "sparse rows or rows on a device")
+    fit.data.check_host("Exported local models")
+    if sparse.issparse(fit.data.rows):
+        _refuse(model, "sparse rows")
     if not (type(solver).__name__ == "RidgeSolver" and (fit.alpha > 0.0 or solver.degree == 0)):
         _refuse(model, f"loss={solver.name!r} and alpha={fit.alpha:g}")
     if fit.data.mapping.by_leaves:
