@@ -274,12 +274,13 @@ def draw_cost(found) -> None:
                 fmt=shapes[label], ms=13 if is_ours else 7, color=f"C{k}", elinewidth=1,
                 label=label, zorder=3 if is_ours else 2,
             )  # fmt: skip
-        axis.set(xscale="log", yscale="log", xlabel="fit, processor seconds (geometric mean)")
+        axis.set(xscale="log", yscale="log", xlabel="fit, processor seconds (left: faster)")
         shown = "log loss" if part["task"] == "classification" else "squared error"
-        axis.set_ylabel(f"{shown} / that of vicinal")
+        axis.set_ylabel(f"{shown} / that of vicinal (lower: better)")
         low, high = axis.get_ylim()
         ticks = (0.9, 1, 1.1, 1.25, 1.5, 2, 3) if high < 4 else (1, 1.5, 2, 3, 5, 10)
         axis.set_yticks([t for t in ticks if low < t < high])
+        axis.get_xaxis().set_major_formatter("{x:g}")
         axis.get_yaxis().set_major_formatter("{x:g}")
         axis.minorticks_off()
         axis.axhline(1.0, color="0.8", zorder=0)
@@ -351,8 +352,6 @@ def main() -> None:
                         page.case(key, lambda key=key: judge(*key))
     first = parts_at(ROWS[0])
     if first:
-        page.text(" ".join(sentences(first)))
-        page.text("![loss compared with fit time](figures/comparison_cost.png)")
         page.text("![loss by data set](figures/comparison_sets.png)")
         if not is_rebuilding():
             draw_cost(first)

@@ -7,6 +7,7 @@ gone, or changed its name, is an error. Published numbers are those of the paper
 import re
 from functools import cache
 
+from _harness import is_rebuilding
 from _pages import PAGES, RESULTS, ROOT, link, section, write_findings
 
 AT_20 = "local, h = 20, F / length of grad F"
@@ -648,11 +649,19 @@ def findings(name):
 
 
 def write_index():
-    """Write the page, and the findings at the top of the other pages."""
+    """Write the page, and the findings at the top of the other pages.
+
+    Their figures are left as they are when pages are rebuilt.
+    """
+    from _findings import draw_figure, summary
+
     (RESULTS / "index.md").write_text(markdown())
     for name, (_, parts_of) in PAGES.items():
-        if any(section(part) for part in parts_of) and (text := findings(name)):
-            write_findings(name, text)
+        if any(section(part) for part in parts_of):
+            if text := "\n\n".join(filter(None, (summary(name), findings(name).rstrip()))):
+                write_findings(name, f"{text}\n")
+            if not is_rebuilding():
+                draw_figure(name)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,34 @@ def test_the_index_has_no_empty_cell_and_every_page():
     assert len(pages) <= 19
     for page in pages:
         assert page.name == "index.md" or f"({page.name})" in index, page.name
+
+
+PAGES = sorted((ROOT / "docs" / "results").glob("*.md"))
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p.stem not in ("index", "pretrained")], ids=lambda p: p.stem
+)
+def test_a_page_begins_with_sentences_and_a_figure(page):
+    title, _, begin, *lines = page.read_text().splitlines()
+    assert title.startswith("# ")
+    assert begin == "<!-- findings -->"
+    sentences = lines[: lines.index("")]
+    assert 2 <= len(sentences) <= 4
+    assert all(re.match(r"- .*\d.*\.$", sentence) for sentence in sentences)
+    if page.stem != "robustness":
+        figure = re.fullmatch(r"!\[.+\]\((figures/\w+\.png)\)", lines[len(sentences) + 1])
+        assert 0 < (page.parent / figure[1]).stat().st_size < 60_000
+
+
+def test_every_figure_of_a_page_is_there_and_every_figure_is_used():
+    folder = ROOT / "docs" / "results"
+    used = {
+        (folder / name).resolve()
+        for page in PAGES
+        for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())
+    }
+    assert used == {path.resolve() for path in folder.rglob("*.png")}
 
 
 def test_a_page_keeps_the_sections_of_other_benchmarks(toy):
