@@ -883,19 +883,21 @@ def robustness():
     inputs, files, structures = "## Odd inputs", "## Damaged model", "## Model files with other"
     signals = rows_below("robustness", "longest, s")
     kills = searched(r"Of (\d+) kills at random moments.*?, (\d+) anything less", "robustness")
-    broken = total("damages", files) + total("damages", structures)
-    raised = total("raised", files) + total("raised", structures)
-    nan = total("not finite", files) + total("not finite", structures)
+
+    def both(column):
+        return f"{total(column, files) + total(column, structures):,.0f}"
+
     return Finding(
         [
             f"Of {total('cases', inputs):,.0f} unusual inputs, {total('predicted', inputs):,.0f} "
-            f"were predicted, {total('refused', inputs):,.0f} were refused with a clear error and "
-            f"{total('wrong', inputs):,.0f} led to a wrong result.",
-            f"Of {broken:,.0f} damaged model files, "
-            f"{total('crashed', files) + total('crashed', structures):,.0f} crashed the process "
-            f"and {total('reads beyond', files) + total('reads beyond', structures):,.0f} read "
-            f"beyond an array; {raised:,.0f} were not refused by `load` and raised a Python error "
-            f"in `predict`, and {nan:,.0f} led to predictions that are not finite.",
+            f"were predicted, {total('refused', inputs):,.0f} were refused with a clear error, "
+            f"{total('void', inputs):,.0f} contradict themselves and {total('wrong', inputs):,.0f} "
+            "led to a wrong result.",
+            f"Of {both('damages')} damages to model files, {both('refused')} were refused by "
+            f"`load` and {both('predicted')} still predicted. {both('raised')} raised a Python "
+            f"error in `predict`, {both('not finite')} led to predictions that are not finite, "
+            f"{both('crashed')} crashed the process and {both('reads beyond')} read beyond an "
+            "array.",
             f"Ctrl-C stops a fit within {short(float(signals[0]['longest, s']))} processor seconds "
             f"and SIGTERM within {short(float(signals[1]['longest, s']))}. Of {kills[0]} kills "
             f"during `save`, {kills[1]} left a broken file.",
@@ -1027,7 +1029,7 @@ def dot_plot(path, panels):
     plt.close(figure)
 
 
-def draw_figure(name):
+def plot_figure(name):
     """Plot the figure of a page, if it has one of its own; return whether it has."""
     panels = FINDINGS[name]().panels if name in FINDINGS else []
     if panels:
@@ -1037,5 +1039,5 @@ def draw_figure(name):
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or PAGES:
-        if draw_figure(chosen):
+        if plot_figure(chosen):
             print(f"wrote figures/{chosen}.png", flush=True)

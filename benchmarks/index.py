@@ -653,7 +653,7 @@ def write_index():
 
     Their figures are left as they are when pages are rebuilt.
     """
-    from _findings import draw_figure, summary
+    from _findings import plot_figure, summary
 
     (RESULTS / "index.md").write_text(markdown())
     for name, (_, parts_of) in PAGES.items():
@@ -661,7 +661,7 @@ def write_index():
             if text := "\n\n".join(filter(None, (summary(name), findings(name).rstrip()))):
                 write_findings(name, f"{text}\n")
             if not is_rebuilding():
-                draw_figure(name)
+                plot_figure(name)
 
 
 if __name__ == "__main__":
