@@ -48,6 +48,8 @@ def test_every_part_of_a_report_uses_the_position_of_the_class(classes):
         assert all(labels[share["label"]] == share["code"] for share in part["shares"])
     for curve in page["ranking"]["curves"]:
         assert labels[curve["label"]] == curve["code"]
+    for point in page["map"]["points"]:
+        assert labels[point["label"]] == point["code"]
     for column in page["effects"]["columns"]:
         assert all(labels[line["label"]] == line["code"] for line in column["lines"])
 

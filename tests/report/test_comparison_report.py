@@ -35,6 +35,16 @@ def test_scores_are_dots_with_whole_intervals_on_one_axis(report):
     assert not any(row["is_scored"] for row in without)
 
 
+def test_the_summary_names_the_best_model_and_its_gain(report):
+    gain = [ComparisonEntry("mean", np.array([0.5, 0.7]), 0.1, 0.1, folds=(0, 1))]
+    entries = [*report.comparison.entries[:1], *gain]
+    page = ComparisonReport(Comparison(entries, "accuracy", 2, 1234, 5), "t").as_dict()
+    facts = {item["name"]: item["text"] for item in page["summary"]}
+    assert facts["best model"] == "good"
+    assert facts["table"] == "1234 rows, 5 columns"
+    assert facts["gain over mean"] == "0.35 ± 0.1"
+
+
 def test_text_is_escaped(report):
     html = report.html()
     assert EVIL not in html

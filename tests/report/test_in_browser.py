@@ -91,9 +91,9 @@ def test_page_loads_without_errors_and_requests_nothing(opened, page):
         "return performance.getEntriesByType('resource').map((part) => part.name)"
     )
     assert [name for name in loaded if not name.startswith("data:")] == []
-    for part in ("leaderboard", "predictions", "thresholds", "importance", "effects"):
+    for part in ("leaderboard", "predictions", "thresholds", "importance", "effects", "map"):
         assert opened.find_element(By.ID, part).is_displayed()
-    for part in ("uncertain", "explanations", "profile"):
+    for part in ("regions", "uncertain", "explanations", "profile"):
         assert opened.find_element(By.ID, part).is_displayed()
 
 
@@ -119,11 +119,20 @@ def test_clicking_a_row_shows_its_explanation_and_no_others(opened):
         assert "SpacePartitioningClassifier predicts" in visible.text
 
 
-def test_rows_of_the_tables_lead_to_explanations(opened):
+def test_rows_of_the_tables_and_points_of_the_map_lead_to_explanations(opened):
     button = opened.find_elements(By.CSS_SELECTOR, "#uncertain button.row")[1]
     row = button.get_attribute("data-row")
     opened.execute_script("arguments[0].click()", button)
     assert shown(opened)[0].get_attribute("id") == f"why-{row}"
+    point = opened.find_elements(By.CSS_SELECTOR, ".pt.ringed")[0]
+    point.send_keys(Keys.ENTER)
+    assert shown(opened)[0].get_attribute("id") == f"why-{point.get_attribute('data-row')}"
+
+
+def test_the_directions_of_the_map_are_named(opened):
+    text = opened.find_element(By.ID, "map").text
+    assert "→ direction of the classes: mostly " in text or "→ first discriminant" in text
+    assert "↑ " in text
 
 
 def test_costs_choose_the_threshold(opened):

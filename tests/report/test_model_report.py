@@ -12,10 +12,11 @@ from sklearn.preprocessing import StandardScaler
 
 from vicinal import LocalRegressor, SpacePartitioningClassifier
 from vicinal._base._held_out import OutOfFold
-from vicinal.inspection import compare
+from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport
 from vicinal.report._held_out import HeldOutPredictions
 from vicinal.report._quality import calibration, classification_facts, confusion
+from vicinal.report._table import flat_picture, regions
 
 pytest.importorskip("jinja2")
 
@@ -78,6 +79,30 @@ def test_uncertainty_is_one_for_equal_probabilities_and_zero_for_certain_ones():
     np.testing.assert_allclose(uncertainty, [1.0, 0.0], atol=1e-9)
 
 
+@pytest.mark.parametrize("n_columns", [1, 2, 6])
+@pytest.mark.parametrize("n_classes", [2, 4, None])
+def test_picture_is_flat_and_in_the_unit_square(n_columns, n_classes, rng):
+    Z = rng.normal(size=(80, n_columns))
+    y = Z[:, 0] if n_classes is None else rng.randint(n_classes, size=80)
+    names = [f"column {j}" for j in range(n_columns)]
+    plane, axes = flat_picture(Z, y, n_classes is not None, names)
+    assert plane.shape == (80, 2)
+    if n_classes is None:
+        assert axes[0] == "direction of the target: mostly column 0"
+    assert plane.min() >= 0
+    assert plane.max() <= 1
+
+
+def test_regions_are_described_by_what_sets_them_apart(rng):
+    X = np.column_stack([np.repeat([-3.0, 3.0], 60), rng.normal(size=120)])
+    y = (X[:, 1] * np.sign(X[:, 0]) > 0).astype(int)
+    model = SpacePartitioningClassifier(n_regions=2, n_init=4, random_state=0).fit(X, y)
+    found = regions(model, X, y, ["side", "noise"])
+    assert sum(row["count"] for row in found["rows"]) == 120
+    assert all(row["loss"] <= 0.2 for row in found["rows"])
+    assert regions(GaussianNB().fit(X, y), X, y, ["side", "noise"]) is None
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -132,11 +157,13 @@ def test_scores_are_those_of_the_comparison(content):
     assert page["facts"]["accuracy"] == pytest.approx(entry.mean)
 
 
-def test_rows_are_explained_that_the_model_had_not_seen(content):
+def test_rows_are_explained_that_the_model_had_not_seen_and_marked_on_the_map(content):
     page, _, unseen = content
     explained = [part["row"] for part in page["explanations"]]
     assert len(explained) == 8
     assert set(explained) <= set(unseen.tolist())
+    ringed = {point["row"] for point in page["map"]["points"] if point["is_explained"]}
+    assert ringed == set(explained)
 
 
 def test_one_set_of_predictions_throughout(content):
@@ -215,6 +242,12 @@ def test_doubtful_rows_have_the_flattest_probabilities(content):
     assert min(uncertainty[rows]) >= np.sort(uncertainty)[-12]
 
 
+def test_regions_are_shown_behind_a_pipeline(content):
+    page = content[0]
+    assert page["regions"]["model"] == "SpacePartitioningClassifier"
+    assert sum(row["count"] for row in page["regions"]["rows"]) == 150
+
+
 def test_regression_has_residuals_and_no_confusion():
     X, y = load_diabetes(return_X_y=True)
     model = LocalRegressor(n_neighbors=60).fit(X[:300], y[:300])
@@ -267,6 +300,22 @@ def test_time_budget_limits_the_explanations(three_classes):
     model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
     page = ModelReport(model, X, y, n_explained=20, time_budget=0.0).as_dict()
     assert len(page["explanations"]) == 1
+
+
+def test_findings_of_the_table_are_judged_by_the_same_predictions():
+    X, y = make_blobs(200, centers=3, n_features=2, cluster_std=1.0, random_state=0)
+    X = np.column_stack([X, np.ones(len(X))])
+    y = np.where(np.arange(len(y)) % 10 == 0, (y + 1) % 3, y)
+    board = compare({"it": GaussianNB(var_smoothing=1e-3)}, X, y, cv=3)
+    entry = board.entries[0]
+    train, unseen = board.fold_of(entry)
+    model = GaussianNB(var_smoothing=1e-3).fit(X[train], y[train])
+    report = ModelReport(model, X, y, out_of_fold=entry.out_of_fold, unseen=unseen, n_explained=1)
+    found = {part["key"]: part for part in report.as_dict()["findings"]}
+    suspicious = label_issues(entry.out_of_fold.proba, y)["row"]
+    assert [line["row"] for line in found["labels"]["lines"]] == suspicious[:6].tolist()
+    assert found["columns"]["lines"][0]["column"] == "x" + str(X.shape[1] - 1)
+    assert "Findings in the table" in report.html()
 
 
 def test_the_positive_class_can_be_chosen(three_classes):

@@ -11,23 +11,10 @@ from tests.versions import needs_sklearn
 from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import column_values
 from vicinal.inspection.checks._profile import EncodedTable, profile
-from vicinal.report._held_out import (
-    effects,
-    held_out_predictions,
-    importance,
-    row_losses,
-    with_column,
-)
+from vicinal.report._held_out import effects, held_out_predictions, importance, row_losses
 from vicinal.report._page import Axis
-from vicinal.report._quality import (
-    calibration,
-    coverage,
-    ranking,
-    residuals,
-    segments,
-    thresholds,
-    wilson,
-)
+from vicinal.report._quality import calibration, coverage, ranking, residuals, thresholds, wilson
+from vicinal.report._table import segments, with_column
 from vicinal.table import TableEncoder
 
 pd = pytest.importorskip("pandas")

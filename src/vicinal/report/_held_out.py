@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from vicinal._base import _clock, is_frame
+from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import column_names, column_values
 from vicinal._base._wrappers import Rule, split_threshold
 from vicinal.report._page import Axis
-from vicinal.table import TableEncoder
+from vicinal.report._table import column_in_order, with_column
 
 
 @dataclass(frozen=True)
@@ -139,44 +139,6 @@ def row_losses(predictions: OutOfFold, y: np.ndarray) -> tuple[np.ndarray, str]:
     # Bounded, unlike the log loss: one confident error must not outweigh all other rows.
     scale = 0.5 if len(predictions.classes) == 2 else 1.0
     return scale * (difference**2).sum(axis=1), "Brier score"
-
-
-def column_in_order(X: Any, j: int) -> tuple[list[Any], str]:
-    """Return a column by which rows can be ordered, and "number", "date" or "category".
-
-    Numbers in strings are parsed, dates become a number of days, categories stay.
-    """
-    values = column_values(X, j)
-    if all(isinstance(value, int | float) for value in values if value is not None):
-        return values, "number"
-    if not is_frame(X):
-        return values, "category"
-    column = X[[X.columns[j]]]
-    encoder = TableEncoder("tree")
-    try:
-        counts = encoder.fit_transform(column)[:, -1]
-    except ValueError:  # an identifier
-        return values, "category"
-    kind = next(iter(encoder.kinds_.values()))
-    if kind not in ("number", "date"):
-        return values, "category"
-    return [None if np.isnan(count) else float(count) for count in counts], kind
-
-
-def with_column(X: Any, j: int, source: Any, index: np.ndarray) -> Any:
-    """Return the rows with column ``j`` taken from rows ``index`` of another such table.
-
-    Every value occurs in the table, so integers stay integers and categories stay categories.
-    """
-    if hasattr(X, "get_columns"):
-        return X.with_columns(source.to_series(j)[index.tolist()])
-    if is_frame(X):
-        changed = X.copy()
-        changed[X.columns[j]] = source.iloc[index, j].set_axis(X.index)
-        return changed
-    changed = np.array(X)
-    changed[:, j] = np.asarray(source)[index, j]
-    return changed
 
 
 _MOST_REPEATS = 5

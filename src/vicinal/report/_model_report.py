@@ -17,16 +17,30 @@ from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import sampled_rows
 from vicinal._base._unseen import unreported
 from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
-from vicinal.inspection import explain
+from vicinal.inspection import check, explain
 from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
-from vicinal.report import _held_out, _quality, results
-from vicinal.report._page import Axis, Page
+from vicinal.report import _quality, _table
+from vicinal.report._held_out import (
+    HeldOutPredictions,
+    effects,
+    held_out_predictions,
+    importance,
+)
+from vicinal.report._page import Axis, Page, number, percent
+from vicinal.report.results import (
+    CheckReport,
+    ExplanationReport,
+    explanation_part,
+    finding_parts,
+    prediction_part,
+)
 
-_PLOTTED_ROWS = 800
+_MAP_ROWS = 800
 _OVERVIEW_ROWS = 4000
 _BACKGROUND_ROWS = 200
 _SHUFFLED_ROWS = 400
+_CHECKED_ROWS, _CHECKED_COLUMNS, _FOUND_LINES = (10, 10_000), 300, 6  # rows: least, most
 # Shares of the time budget; explanations of rows get the rest.
 _IMPORTANCE_SHARE, _EFFECTS_SHARE = 0.25, 0.15
 
@@ -116,15 +130,13 @@ class ModelReport(Page):
         dict
             One entry per part of the page; empty parts are ``None`` or absent.
         """
-        n_steps = 3 + min(self.n_explained, num_samples(self.X))
+        n_steps = 4 + min(self.n_explained, num_samples(self.X))
         with unreported(), Progress(n_steps, "report", verbose=self.verbose) as progress:
             return self._content(progress)
 
     def _content(self, progress: Progress) -> dict[str, Any]:
         end = _clock.now() + self.time_budget
-        found = _held_out.held_out_predictions(
-            self.model, self.X, self.out_of_fold, self.unseen, self.y
-        )
+        found = held_out_predictions(self.model, self.X, self.out_of_fold, self.unseen, self.y)
         progress.advance(note="predictions")
         unlike = [] if self.out_of_fold else unseen_values(self.model, self.X)
         content: dict[str, Any] = {
@@ -141,13 +153,32 @@ class ModelReport(Page):
             content |= self._scores(found.predictions, found.y)
             if not sparse.issparse(self.X):
                 content |= self._columns(found)
-        progress.advance(note="importance of columns")
+                progress.advance(note="importance of columns")
+                content["findings"] = self._findings(found) if _clock.now() < end else []
+        progress.advance(3 - progress.done, note="findings")
         content["explanations"] = self._explanations(self._chosen(found), end, progress)
         explained = {part["row"] for part in content["explanations"]}
         content["uncertain"] = self._uncertain(found, explained)
-        content |= self._overview(found)
+        content |= self._overview(found, explained)
+        content["summary"] = self._summary(content, found)
         progress.advance(progress.total - progress.done, note="overview")
         return content
+
+    def _summary(self, content: dict[str, Any], found: HeldOutPredictions) -> list[dict[str, str]]:
+        """Return the main facts: target, rows, model, score and baseline, columns, warnings."""
+        facts = [("model", content["model"])]
+        if found.y is not None:
+            name, value = next(iter(content["facts"].items()))
+            if found.classes is None:
+                facts.append((name, number(value)))
+            else:
+                low, high = _quality.wilson(value, len(found.y))
+                most = np.unique(found.y, return_counts=True)[1].max() / len(found.y)
+                facts.append((name, f"{percent(value)} ({percent(low)} to {percent(high)})"))
+                facts.append(("most frequent class", percent(most)))
+        n_rows, n_columns = np.shape(self.X)
+        size = f"{number(n_rows)} rows, {number(n_columns)} columns"
+        return _summary_items(content, size, facts, content["notes"])
 
     # --- parts of the page ---
 
@@ -165,7 +196,7 @@ class ModelReport(Page):
             return {
                 "facts": _quality.regression_facts(y, predictions.prediction),
                 "residuals": _quality.residuals(
-                    y, predictions.prediction, self._sample(len(y), _PLOTTED_ROWS)
+                    y, predictions.prediction, self._sample(len(y), _MAP_ROWS)
                 ),
                 "coverage": _quality.coverage(y, predictions.prediction, self._rng()),
             }
@@ -189,23 +220,40 @@ class ModelReport(Page):
             "thresholds": _quality.thresholds(*given, positive, in_use),
         }
 
-    def _columns(self, held_out: _held_out.HeldOutPredictions) -> dict[str, Any]:
+    def _columns(self, held_out: HeldOutPredictions) -> dict[str, Any]:
         """Return importance of the columns and partial dependence."""
         rows = held_out.unseen[self._sample(len(held_out.unseen), _SHUFFLED_ROWS)]
         if len(rows) < 2 or held_out.y is None:
             return {"importance": None}
         X, y = rows_of(self.X, rows), held_out.y[held_out.at(rows)]
-        found = _held_out.importance(
-            held_out, X, y, self._rng(), _IMPORTANCE_SHARE * self.time_budget
-        )
+        found = importance(held_out, X, y, self._rng(), _IMPORTANCE_SHARE * self.time_budget)
         if found is None:
             return {"importance": None}
         clear = [row["column"] for row in found["rows"] if row["is_clear"]]
         positive = 0 if held_out.classes is None else self._positive(held_out.classes)
-        curves = _held_out.effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
+        curves = effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
         return {"importance": found, "effects": curves}
 
-    def _chosen(self, held_out: _held_out.HeldOutPredictions) -> np.ndarray:
+    def _findings(self, held_out: HeldOutPredictions) -> list[dict[str, Any]]:
+        """Return findings about the table; labels are judged by the predictions of the page."""
+        predictions = held_out.predictions
+        n_rows, n_columns = np.shape(self.X)
+        few, many = _CHECKED_ROWS
+        if not few <= len(predictions.rows) == n_rows <= many or n_columns > _CHECKED_COLUMNS:
+            return []
+        task = "regression" if predictions.classes is None else "classification"
+        y: Any = self.y
+        predicted: Any = predictions.prediction
+        if predictions.classes is not None:
+            # Rows may have some of the classes only; with one class, labels cannot be judged.
+            present = np.isin(predictions.classes, y)
+            predicted = None if predictions.proba is None else predictions.proba[:, present]
+            y = y if present.sum() > 1 else None
+        predicted = None if y is None else predicted
+        found = check(self.X, y, held_out=predicted, task=task, random_state=self.random_state)
+        return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
+
+    def _chosen(self, held_out: HeldOutPredictions) -> np.ndarray:
         """Select rows to explain: half of them the most uncertain, half at random."""
         uncertainty = held_out.uncertainty[held_out.at(held_out.unseen)]
         order = held_out.unseen[np.argsort(-uncertainty, kind="stable")]
@@ -214,9 +262,7 @@ class ModelReport(Page):
         sampled = self._rng().choice(np.sort(others), n_rows // 2, replace=False)
         return np.concatenate([worst, np.sort(sampled)]).astype(int)
 
-    def _uncertain(
-        self, held_out: _held_out.HeldOutPredictions, explained: set[int]
-    ) -> list[dict[str, Any]]:
+    def _uncertain(self, held_out: HeldOutPredictions, explained: set[int]) -> list[dict[str, Any]]:
         if not held_out.uncertainty.any():
             return []
         predictions, parts = held_out.predictions, []
@@ -224,9 +270,7 @@ class ModelReport(Page):
             row = int(predictions.rows[at])
             proba = None if predictions.proba is None else predictions.proba[at]
             truth = None if held_out.y is None else plain(held_out.y[at])
-            part = results.prediction_part(
-                row, truth, predictions.prediction[at], held_out.classes, proba
-            )
+            part = prediction_part(row, truth, predictions.prediction[at], held_out.classes, proba)
             parts.append(part | {"is_explained": row in explained})
         return parts
 
@@ -260,12 +304,14 @@ class ModelReport(Page):
             target_name=self.target,
         )
         truth = None if self.y is None else plain(self.y[row])
-        return results.explanation_part(found, row, truth, self.seen)
+        return explanation_part(found, row, truth, self.seen)
 
-    def _overview(self, held_out: _held_out.HeldOutPredictions) -> dict[str, Any]:
-        """Return the profile of the table and the error by segment."""
+    def _overview(self, held_out: HeldOutPredictions, explained: set[int]) -> dict[str, Any]:
+        """Return profile of the table, uncertainty map, error by segment, and regions."""
         at = self._sample(len(held_out.predictions.rows), _OVERVIEW_ROWS)
-        X = rows_of(self.X, held_out.predictions.rows[at])
+        at = np.union1d(at, held_out.at(sorted(explained))).astype(int)
+        rows = held_out.predictions.rows[at]
+        X = rows_of(self.X, rows)
         X = X.toarray() if sparse.issparse(X) else X
         y = None if held_out.y is None else held_out.y[at]
         try:
@@ -276,8 +322,44 @@ class ModelReport(Page):
         if y is not None:
             is_share = held_out.classes is not None
             errors = held_out.errors[at]
-            content["segments"] = _quality.segments(encoded, errors, is_share, self._rng())
+            content["segments"] = _table.segments(encoded, errors, is_share, self._rng())
+        shown = held_out.predictions.prediction[at] if y is None else y
+        uncertainty = held_out.uncertainty[at]
+        content["map"] = self._map(encoded, shown, rows, uncertainty, held_out.classes, explained)
+        steps, last = split_steps(self.model)
+        if hasattr(last, "n_regions_"):
+            table, names = _encoded(steps, rows_of(self.X, rows))
+            content["regions"] = _table.regions(last, table, y, names)
         return content
+
+    def _map(self, encoded, y, rows, uncertainty, classes, explained) -> dict[str, Any] | None:
+        if len(np.unique(y)) < 2 or len(rows) < 10 or not encoded.Z.shape[1]:
+            return None
+        by_class = classes is not None
+        plane, axes = _table.flat_picture(encoded.Z, y, by_class, encoded.names)
+        if by_class:
+            size, meaning = uncertainty, "the more uncertain its prediction is"
+            codes = np.searchsorted(classes, y)
+        else:
+            size, meaning = uncertainty / (uncertainty.max() or 1.0), "the larger its error is"
+            codes = np.digitize(y, np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
+        keep = np.argsort(~np.isin(rows, list(explained)), kind="stable")[:_MAP_ROWS]
+        points = [
+            {
+                "row": int(rows[i]),
+                "x": float(plane[i, 0]),
+                "y": float(plane[i, 1]),
+                "uncertainty": float(size[i]),
+                "code": int(codes[i]),
+                "label": str(plain(y[i])),
+                "is_explained": int(rows[i]) in explained,
+            }
+            for i in keep.tolist()
+        ]
+        # Uncertain rows come last, on top; explained ones above all.
+        points.sort(key=lambda point: (point["is_explained"], point["uncertainty"]))
+        about = {"meaning": meaning, "by_class": by_class, "axes": axes, "n_rows": len(points)}
+        return {"points": points, **about}
 
     def _rng(self) -> np.random.RandomState:
         return check_random_state(self.random_state)
@@ -293,6 +375,17 @@ def _background_cost(model: Any, background: Any) -> float:
     started = _clock.now()
     model.predict(background)
     return 100 * (_clock.now() - started)
+
+
+def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:
+    """Return the rows as the last model takes them, dense, and the names of those columns."""
+    names = [str(name) for name in getattr(X, "columns", [])]
+    for step in steps:
+        given = None if hasattr(step, "feature_names_in_") or not names else names
+        X = step.transform(X)
+        names = [str(name) for name in step.get_feature_names_out(given)]
+    X = X.toarray() if hasattr(X, "toarray") else X
+    return X, names if len(names) == X.shape[1] else [f"x{j}" for j in range(X.shape[1])]
 
 
 # Scorers whose name on a page is another.
@@ -328,48 +421,108 @@ class ComparisonReport(Page):
         detail = {} if self.detail is None else self.detail.as_dict()
         scored = [entry for entry in self.comparison.entries if len(entry.scores)]
         content = {**detail, "title": self.title, "leaderboard": self._leaderboard(scored)}
-        same = [e for e in scored if self.detail and e.out_of_fold is self.detail.out_of_fold]
-        if same and "facts" in content:
-            entry = same[0]
+        entry = next((part for part in scored if self._is_detailed(part)), None)
+        if entry is not None and "facts" in content:
             # One score, one value: the leaderboard's mean over folds, not that of all rows.
             name = self._metric()
             content["score"] = {"name": name, "value": self.comparison.sign * entry.mean}
             content["facts"] = {k: v for k, v in content["facts"].items() if k != name}
             content["model"] = entry.name
+        content["summary"] = self._summary(content, scored) if scored else []
         return content
+
+    def _summary(self, content: dict[str, Any], scored: list[Any]) -> list[dict[str, str]]:
+        """Return the main facts: target, rows, best model, gain over the baseline, columns."""
+        board, best = self.comparison, scored[0]
+        error = f" ± {2 * _spread(best):.3g}" if _spread(best) else ""
+        found = [
+            ("best model", best.name),
+            (self._metric(), f"{board.sign * best.mean:.4g}{error}"),
+        ]
+        baseline = next((entry for entry in scored if entry.name in _BASELINES), None)
+        if baseline is not None and baseline is not best:
+            common = sorted(set(best.folds) & set(baseline.folds))
+            gains = [_score_of(best, k) - _score_of(baseline, k) for k in common]
+            text = f"{np.mean(gains):.4g}" if gains else ""
+            if len(gains) > 1:
+                text += f" ± {2 * np.std(gains, ddof=1) / len(gains) ** 0.5:.3g}"
+            found.append((f"gain over {baseline.name}", text))
+        size = f"{number(board.n_samples)} rows, {number(board.n_features)} columns"
+        return _summary_items(content, size, found, [board.warning] if board.warning else [])
 
     def _metric(self) -> str:
         return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
+
+    def _is_detailed(self, entry: Any) -> bool:
+        return self.detail is not None and entry.out_of_fold is self.detail.out_of_fold
 
     def _leaderboard(self, scored: list[Any]) -> dict[str, Any]:
         board = self.comparison
         ends = [board.sign * entry.mean + k * _spread(entry) for entry in scored for k in (-2, 2)]
         margin = 0.03 * np.ptp(ends) if ends else 0.0
         axis = Axis([end + k * margin for end in ends for k in (-1, 1)], self._metric())
-        content = board.to_dict()
-        models = zip(content.pop("models"), board.entries, strict=True)
-        return content | {
+        return {
             "metric": self._metric(),
             "direction": "higher" if board.sign > 0 else "lower",
+            "n_folds": board.n_folds,
+            "n_samples": board.n_samples,
+            "n_features": board.n_features,
             "warning": board.warning,
             "axis": axis.as_dict(),
-            "rows": [row | _scaled(entry, axis, board.sign) for row, entry in models],
+            "rows": [
+                _leaderboard_row(rank, entry, axis, board)
+                for rank, entry in zip(board.ranks, board.entries, strict=True)
+            ],
         }
+
+
+# Names of the constant models of `compare`.
+_BASELINES = ("most frequent class", "mean")
+
+
+def _score_of(entry, fold: int) -> float:
+    return float(entry.scores[entry.folds.index(fold)])
+
+
+def _summary_items(
+    content: dict[str, Any], size: str, found: list[tuple[str, str]], warnings: list[str]
+) -> list[dict[str, str]]:
+    """Return the items of the summary; empty ones are skipped."""
+    n_classes = len(content.get("classes", ()))
+    kind = f"{n_classes} classes" if n_classes else "regression"
+    target = content.get("target")
+    importance = content.get("importance") or {"rows": []}
+    main = [row["name"] for row in importance["rows"] if row["is_clear"]][:3]
+    warnings = warnings + [part["title"].lower() for part in content.get("findings", ())]
+    items = [
+        ("target", f"{target} ({kind})" if target else ""),
+        ("table", size),
+        *found,
+        ("most important columns", ", ".join(main)),
+        ("warnings", "; ".join(warnings)),
+    ]
+    return [{"name": name, "text": text} for name, text in items if text]
 
 
 def _spread(entry) -> float:
     return 0.0 if math.isnan(entry.standard_error) else entry.standard_error
 
 
-def _scaled(entry, axis: Axis, sign: int) -> dict[str, Any]:
-    """Return the score of a model, and its interval in percent of the axis."""
-    scored, score, spread = len(entry.scores) > 0, sign * entry.mean, _spread(entry)
+def _leaderboard_row(rank, entry, axis, board) -> dict[str, Any]:
+    scored = len(entry.scores) > 0
+    score, spread = board.sign * entry.mean, _spread(entry)
     low, at, high = axis.at([score - 2 * spread, score, score + 2 * spread] if scored else [0] * 3)
     return {
+        "rank": rank,
+        "name": entry.name,
+        "error": entry.error,
+        "note": entry.note,
         "is_scored": scored,
         "n_folds": len(entry.scores),
         "score": score,
         "standard_error": spread,
+        "fit_seconds": entry.fit_seconds,
+        "predict_seconds": entry.predict_seconds,
         "at": round(100.0 * at, 2),
         "low": round(100.0 * low, 2),
         "width": round(100.0 * (high - low), 2),
@@ -421,11 +574,11 @@ def write_html(
     True
     """
     if isinstance(result, Explanation):
-        page: Page = results.ExplanationReport(result, title or "Explanation")
+        page: Page = ExplanationReport(result, title or "Explanation")
     elif isinstance(result, Comparison):
         page = ComparisonReport(result, title or "Comparison", detail=detail)
     elif isinstance(result, TableCheck):
-        page = results.CheckReport(result, title or "Check of the table", notes)
+        page = CheckReport(result, title or "Check of the table", notes)
     elif isinstance(result, Page):
         page = result
     else:

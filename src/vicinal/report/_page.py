@@ -91,10 +91,11 @@ def _environment() -> Any:
 
 # Parts that a page may lack.
 _EMPTY: dict[str, Any] = dict.fromkeys(
-    "leaderboard model score confusion calibration ranking thresholds residuals coverage "
-    "importance effects segments uncertain profile".split()
+    "leaderboard model score summary confusion calibration ranking thresholds residuals coverage "
+    "importance effects segments map regions uncertain profile".split()
 ) | {
     "explanations": [],
+    "findings": [],
     "facts": {},
     "notes": [],
     "classes": [],

@@ -180,6 +180,23 @@ _TITLES = {
 }
 
 
+def finding_parts(check: Any, most_lines: int) -> list[dict[str, Any]]:
+    """Return the findings of a check with their first lines, as plain values."""
+    return [
+        {
+            "key": key,
+            "title": _TITLES.get(key, key),
+            "found": part["found"],
+            "severity": part["severity"],
+            "count": len(part["table"]),
+            "summary": part["summary"].rstrip(":"),
+            "lines": part["table"][:most_lines],
+            "n_more": max(0, len(part["table"]) - most_lines),
+        }
+        for key, part in check.to_dict()["findings"].items()
+    ]
+
+
 _SHOWN_LINES = 100
 _SEVERITIES = ("high", "medium", "none")
 
@@ -211,19 +228,7 @@ class CheckReport(Page):
             ``title``, ``notes``, size of the table, ``parts``: what was found, the most serious
             first, and ``profile``: the columns.
         """
-        parts = [
-            {
-                "key": key,
-                "title": _TITLES.get(key, key),
-                "found": part["found"],
-                "severity": part["severity"],
-                "count": len(part["table"]),
-                "summary": part["summary"].rstrip(":"),
-                "lines": part["table"][:_SHOWN_LINES],
-                "n_more": max(0, len(part["table"]) - _SHOWN_LINES),
-            }
-            for key, part in self.check.to_dict()["findings"].items()
-        ]
+        parts = finding_parts(self.check, _SHOWN_LINES)
         return {
             "title": self.title,
             "notes": self.notes,

@@ -15,8 +15,21 @@ from vicinal._base import check_is_table, check_labels, is_frame, narrowed
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import column_names, is_missing, sampled_rows
 from vicinal._conformal import HeldOutRows
-from vicinal.inspection.checks import _profile, _targets
 from vicinal.inspection.checks._findings import Findings, TableCheck, table_of
+from vicinal.inspection.checks._profile import (
+    Column,
+    EncodedTable,
+    Target,
+    columns_of,
+    deciding_values,
+    described,
+)
+from vicinal.inspection.checks._targets import (
+    far_targets,
+    is_classification,
+    label_issues,
+    leaking_columns,
+)
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.table import TableEncoder
 
@@ -46,6 +59,7 @@ def check(
     y: Any = None,
     *,
     against: Any = None,
+    held_out: Any = None,
     task=None,
     target: str = "target",
     random_state=0,
@@ -66,6 +80,9 @@ def check(
         Target; without it, the checks that need it are skipped.
     against : {array-like, data frame} of shape (n_queries, n_features), default=None
         Rows to predict; further columns of a frame are ignored.
+    held_out : estimator or array-like, default=None
+        Held-out predictions by which labels are judged, as in :func:`label_issues`; ``None`` uses
+        leave-one-out predictions of a local model.
     task : {"classification", "regression"}, default=None
         Type of the target; ``None`` treats strings, and integers of few values, as classes.
     target : str, default="target"
@@ -106,7 +123,7 @@ def check(
     X, against = _table(X), _table(against)
     findings: dict[str, Findings] = {}
     # Without statistics of the target: they are made of the very labels that are judged.
-    encoded = _profile.EncodedTable(X)
+    encoded = EncodedTable(X)
     Z, encoder = encoded.Z, encoded.encoder
     rows, has_classes = _without_identifiers(X, encoder), False
     if y is None:
@@ -114,13 +131,12 @@ def check(
     else:
         check_consistent_length(X, y)
         y = _one_target(y)
-        has_classes = _targets.is_classification(y, task)
-        findings["labels"] = _labels(Z, y, has_classes)
+        has_classes = is_classification(y, task)
+        findings["labels"] = _labels(Z, y, has_classes, held_out)
         findings["repeats"] = duplicate_rows(rows, y)
-        findings["leaks"] = _targets.leaking_columns(X, y, task=task, random_state=random_state)
-        if has_classes:
-            findings["imbalance"] = rare_classes(y)
-    columns = _profile.columns_of(X, encoded, y, target, has_classes)
+        findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
+        findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
+    columns = columns_of(X, encoded, y, target, has_classes)
     findings["columns"] = column_issues(X, encoder)
     findings["categories"] = unusual_categories(columns)
     if y is not None and "row" in findings["labels"].table:
@@ -131,7 +147,7 @@ def check(
         findings["overlap"] = overlap(rows, against)
     _add_flags(columns, findings)
     n_rows, n_columns = X.shape
-    return TableCheck(findings, n_rows, n_columns, _profile.described(columns, n_columns))
+    return TableCheck(findings, n_rows, n_columns, described(columns, n_columns))
 
 
 def _table(X: Any) -> Any:
@@ -159,8 +175,10 @@ def _one_target(y: Any) -> np.ndarray:
     return narrowed(y.ravel())
 
 
-def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool) -> Findings:
-    """Return labels that leave-one-out predictions of a local model contradict."""
+def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> Findings:
+    """Return labels that held-out predictions contradict, by default those of a local model."""
+    if held_out is not None:
+        return label_issues(held_out, y)
     metric = "standardized"
     if Z.shape[1] > Z.shape[0]:
         # Principal coordinates have the distances of standardised columns.
@@ -170,9 +188,7 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool) -> Findings:
     if has_classes:
         if len(np.unique(y)) < 2:
             return Findings("All rows have the same label.", {})
-        return _targets.label_issues(
-            LocalClassifier(alpha=1.0, metric=metric).fit(Z, y).leave_one_out(), y
-        )
+        return label_issues(LocalClassifier(alpha=1.0, metric=metric).fit(Z, y).leave_one_out(), y)
     y = y.astype(np.float64)
     predictions = LocalRegressor(metric=metric).fit(Z, y).leave_one_out()
     rows = HeldOutRows(Z, predictions[:, None], y[:, None])
@@ -180,7 +196,7 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool) -> Findings:
     distances = rows.typicality.means
     is_apart = distances > np.quantile(distances, 1.0 - _APART)
     scale = np.where(is_apart, np.inf, rows.intervals.scale.held_out[:, 0])
-    return _targets.far_targets(predictions, y, scale, np.arange(len(y)))
+    return far_targets(predictions, y, scale, np.arange(len(y)))
 
 
 def column_issues(X: Any, encoder: TableEncoder) -> Findings:
@@ -225,7 +241,7 @@ def _fingerprint(codes: np.ndarray) -> bytes:
     return codes.tobytes()
 
 
-def unusual_categories(columns: list[_profile.Column]) -> Findings:
+def unusual_categories(columns: list[Column]) -> Findings:
     """Find categories that are spelled nearly like others, and single ones among frequent ones."""
     rows = []
     for column in columns:
@@ -254,7 +270,7 @@ def unusual_categories(columns: list[_profile.Column]) -> Findings:
 
 
 def _with_deciding_values(
-    found: Findings, columns: list[_profile.Column], y: np.ndarray, has_classes: bool
+    found: Findings, columns: list[Column], y: np.ndarray, has_classes: bool
 ) -> Findings:
     """Add to suspicious rows the values that contradict their targets most."""
     rows = found["row"].astype(np.int64)
@@ -262,12 +278,12 @@ def _with_deciding_values(
         toward = np.searchsorted(np.unique(y), found["suggested"])
     else:
         toward = np.sign(found["expected"] - found["given"].astype(float))
-    known = _profile.Target(y if has_classes else y.astype(float), has_classes)
-    texts = _profile.deciding_values(columns, known, rows, toward)
+    known = Target(y if has_classes else y.astype(float), has_classes)
+    texts = deciding_values(columns, known, rows, toward)
     return replace(found, table=found.table | {"deciding values": np.array(texts, dtype=object)})
 
 
-def _add_flags(columns: list[_profile.Column], findings: dict[str, Findings]) -> None:
+def _add_flags(columns: list[Column], findings: dict[str, Findings]) -> None:
     """Note at each column of the profile what was found about it."""
     texts = {"columns": "", "leaks": "leaks the target", "categories": "unusual categories"}
     flags: dict[str, list[str]] = {}
@@ -310,6 +326,22 @@ def _alike(label: Any, others: np.ndarray) -> str:
     if any(character.isdigit() for character in given):  # codes are alike by nature
         return ""
     return next((names[name] for name in get_close_matches(given, names, 1, _ALIKE)), "")
+
+
+def common_value(y: np.ndarray) -> Findings:
+    """Find a value that most targets have."""
+    values, counts = np.unique(y, return_counts=True)
+    most = int(counts.argmax())
+    share = float(counts[most] / len(y))
+    kept = slice(most, most + 1 if share > _MOST else most)
+    table = {"value": values[kept], "count": counts[kept], "share": counts[kept] / len(y)}
+    summary = (
+        f"{share:.0%} of the targets are {values[most]:g}; a classifier for this value and a "
+        "regressor for the others may be more accurate:"
+        if share > _MOST
+        else "No value makes up most targets."
+    )
+    return Findings(summary, table)
 
 
 # --- rows ---

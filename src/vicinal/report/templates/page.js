@@ -14,12 +14,22 @@
         left: pick.offsetLeft - pick.parentElement.offsetLeft - 40,
       });
     }
+    for (const point of document.querySelectorAll(".pt.ringed")) {
+      point.classList.toggle("on", point.dataset.row === row);
+    }
     if (jump) document.getElementById("explanations").scrollIntoView();
   }
 
   document.addEventListener("click", (event) => {
     const source = event.target.closest("[data-row]");
     if (source) show(source.dataset.row, !source.classList.contains("pick"));
+  });
+  document.addEventListener("keydown", (event) => {
+    const point = event.target.closest(".pt.ringed");
+    if (point && (event.key === "Enter" || event.key === " ")) {
+      event.preventDefault();
+      show(point.dataset.row, true);
+    }
   });
   if (picks.length) show(picks[0].dataset.row, false);
 
