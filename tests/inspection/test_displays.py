@@ -156,8 +156,11 @@ def test_more_classes_are_coloured_by_prediction():
     X = X.iloc[:, 2:]
     surface = DecisionSurface(DecisionTreeClassifier(max_depth=3, random_state=0)).fit(X, y)
     axes = pyplot.subplots()[1]
-    display = DecisionSurfaceDisplay.from_estimator(surface, X, grid_resolution=10, ax=axes)
+    display = DecisionSurfaceDisplay.from_estimator(
+        surface, X, projections=False, grid_resolution=10, ax=axes
+    )
     assert display.ax_ is axes
+    assert display.arrows_ is None
     assert set(np.unique(display.field)) <= {0, 1, 2}
     assert axes.get_xlabel() == "petal length (cm)"
 

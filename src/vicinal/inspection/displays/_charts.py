@@ -81,15 +81,22 @@ class TrainingCurveDisplay(DisplayMixin):
             curves = {"given rows": np.array([error(y, predicted) for predicted in staged])}
         return cls(curves=curves, ylabel=ylabel, xlabel=xlabel).plot(ax=ax)
 
-    def plot(self, ax=None):
-        """Plot the curves; of several starts, the best in colour and the others in grey."""
+    def plot(self, ax=None, *, label=None):
+        """Plot the curves; of several starts, the best in colour and the others in grey.
+
+        Parameters
+        ----------
+        label : str, default=None
+            Name of the only curve in the legend; ``None`` uses the names in ``curves``.
+        """
         ax = self._axes(ax)
         self.lines_ = {}
         for k, (name, values) in enumerate(self.curves.items()):
             is_other = name.startswith("start") and k > 0
             style = {"color": "0.6", "lw": 0.8, "zorder": 1} if is_other else {}
+            text = label if label is not None and len(self.curves) == 1 else name
             (self.lines_[name],) = ax.plot(
-                np.arange(1, len(values) + 1), values, label=None if is_other else name, **style
+                np.arange(1, len(values) + 1), values, label=None if is_other else text, **style
             )
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         ax.legend()
@@ -381,11 +388,17 @@ class SubspaceVotesDisplay(DisplayMixin):
             classes=estimator.classes_,
         ).plot(ax=ax)
 
-    def plot(self, ax=None):
-        """Plot one bar per subspace, the fusion below."""
+    def plot(self, ax=None, *, cmap="viridis"):
+        """Plot one bar per subspace, the fusion below.
+
+        Parameters
+        ----------
+        cmap : str, default="viridis"
+            Colours of the classes.
+        """
         height = 0.3 * len(self.names) + 1.6
         ax = self._axes(ax, figsize=(6.4, height), layout="constrained")
-        shades = self._matplotlib("pyplot").get_cmap("viridis")
+        shades = self._matplotlib("pyplot").get_cmap(cmap)
         colors = shades(np.linspace(0.15, 0.85, len(self.classes)))
         positions = np.r_[np.arange(len(self.names)), len(self.names) + 0.5]
         left = np.zeros(len(positions))
@@ -478,8 +491,14 @@ class SubspaceErrorDisplay(DisplayMixin):
             errors=errors, fused=own, names=list(estimator.subspace_names_), ylabel=label
         ).plot(ax=ax)
 
-    def plot(self, ax=None):
-        """Plot one point per subspace in a column per decomposition, and the fusion as a line."""
+    def plot(self, ax=None, *, color="C0"):
+        """Plot one point per subspace in a column per decomposition, and the fusion as a line.
+
+        Parameters
+        ----------
+        color : str, default="C0"
+            Colour of the points.
+        """
         ax = self._axes(ax, layout="constrained")
         # "cholesky 3" belongs to "cholesky"; the full space stands for itself.
         owners = [
@@ -491,7 +510,7 @@ class SubspaceErrorDisplay(DisplayMixin):
         for position, group in enumerate(groups):
             own = self.errors[[owner == group for owner in owners]]
             at = np.full(len(own), position)
-            self.points_.append(ax.scatter(at, own, color="C0", alpha=0.7))
+            self.points_.append(ax.scatter(at, own, color=color, alpha=0.7))
         self.line_ = ax.axhline(self.fused, color="C3", linestyle="--", label="fused")
         ax.set_xticks(range(len(groups)), groups, rotation=20, ha="right")
         ax.set(ylabel=self.ylabel, ylim=(0, None))

@@ -36,20 +36,17 @@ class DisplayMixin:
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
-    def _class_colors(self, n_classes: int) -> dict[str, Any]:
+    def _class_colors(self, n_classes: int, cmap: Any = None) -> dict[str, Any]:
         """Return matplotlib's options for the colours of classes, by their positions."""
         n_colors = max(n_classes, 10)
-        shades = self._matplotlib("pyplot").get_cmap("tab10", n_colors)
+        shades = self._matplotlib("pyplot").get_cmap(cmap or "tab10", n_colors)
         return {"cmap": shades, "vmin": 0, "vmax": n_colors - 1}
-
-
-_MARGIN = 0.1  # space around the rows, as a share of their range
 
 
 class _Plane:
     """Rows of two features, their names, and grids over a box around them."""
 
-    def __init__(self, X: Any, remedy: str) -> None:
+    def __init__(self, X: Any, margin: float, remedy: str) -> None:
         self.X, self.rows = X, check_array(X)
         if self.rows.shape[1] != 2:
             raise ValueError(
@@ -57,7 +54,7 @@ class _Plane:
             )
         self.names = column_names(X if is_frame(X) else self.rows)
         low, high = self.rows.min(axis=0), self.rows.max(axis=0)
-        pad = _MARGIN * np.where(high > low, high - low, 1.0)
+        pad = margin * np.where(high > low, high - low, 1.0)
         self.low, self.high = low - pad, high + pad
 
     def grid(self, resolution: int) -> tuple[np.ndarray, np.ndarray, Any]:
@@ -126,7 +123,9 @@ class PartitionRegionsDisplay(DisplayMixin):
     feature_names: Sequence[str] = ("x0", "x1")
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, grid_resolution=200, ax=None):
+    def from_estimator(
+        cls, estimator, X, y=None, *, grid_resolution=200, margin=0.1, ax=None, **plot_options
+    ):
         """Evaluate a fitted model of two features on a grid around ``X`` and plot it.
 
         Parameters
@@ -139,9 +138,12 @@ class PartitionRegionsDisplay(DisplayMixin):
             Labels or targets; with them the samples are shown.
         grid_resolution : int, default=200
             Number of grid points along each axis.
+        margin : float, default=0.1
+            Space around the samples, as a share of their range.
         """
         check_is_fitted(estimator)
-        plane = _Plane(X, "Fit a model of two columns, or plot PartitionHistogramDisplay instead.")
+        remedy = "Fit a model of two columns, or plot PartitionHistogramDisplay instead."
+        plane = _Plane(X, margin, remedy)
         xx, yy, grid = plane.grid(grid_resolution)
         prediction, classes = estimator.predict(grid), None
         if is_classifier(estimator):
@@ -161,21 +163,29 @@ class PartitionRegionsDisplay(DisplayMixin):
             y=None if y is None else np.asarray(y),
             feature_names=plane.names,
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **plot_options)
 
-    def plot(self, ax=None):
-        """Plot the predictions, the gates and the samples."""
+    def plot(self, ax=None, *, cmap=None, point_size=12):
+        """Plot the predictions, the gates and the samples.
+
+        Parameters
+        ----------
+        cmap : str or matplotlib Colormap, default=None
+            Colours; ``None`` takes ``"tab10"`` for classes and ``"viridis"`` for numbers.
+        point_size : float, default=12
+            Size of the samples.
+        """
         ax = self._axes(ax)
-        colors = {"cmap": "viridis"}
+        colors = {"cmap": cmap or "viridis"}
         if self.classes is not None:
-            colors = self._class_colors(len(self.classes))
+            colors = self._class_colors(len(self.classes), cmap)
         self.surface_ = ax.pcolormesh(
             self.xx, self.yy, self.prediction, alpha=0.35, shading="auto", **colors
         )
         if self.X is not None:
             color = self.y if self.classes is None else np.searchsorted(self.classes, self.y)
             edges = {"edgecolors": "white", "linewidths": 0.4}
-            ax.scatter(*self.X.T, c=color, s=12, **edges, **colors)
+            ax.scatter(*self.X.T, c=color, s=point_size, **edges, **colors)
         styles = ["-", "--", "-.", ":"]
         self.gate_lines_ = []
         for k, scores in enumerate(self.gate_scores):
@@ -256,7 +266,19 @@ class DecisionSurfaceDisplay(DisplayMixin):
     feature_names: Sequence[str] = ("x0", "x1")
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, distances=True, grid_resolution=60, ax=None):
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y=None,
+        *,
+        projections=True,
+        distances=True,
+        grid_resolution=60,
+        margin=0.15,
+        ax=None,
+        **plot_options,
+    ):
         """Evaluate a fitted surface on a grid around ``X`` and plot it.
 
         Parameters
@@ -267,15 +289,20 @@ class DecisionSurfaceDisplay(DisplayMixin):
             Rows that set the range of the picture.
         y : array-like of shape (n_samples,), default=None
             Labels, which colour the rows; ``None`` takes the predicted ones.
+        projections : bool, default=True
+            Plot the way from each row to its nearest point of the surface.
         distances : bool, default=True
             Colour by the signed distance (two classes), which costs one projection per grid point;
             otherwise by the predicted class.
         grid_resolution : int, default=60
             Number of grid points along each axis for the distances; the line itself uses a grid
             twice as fine.
+        margin : float, default=0.15
+            Space around the rows, as a share of their range.
         """
         check_is_fitted(estimator)
-        plane = _Plane(X, "Plot CounterfactualDisplay or SurfaceDistanceDisplay instead.")
+        remedy = "Plot CounterfactualDisplay or SurfaceDistanceDisplay instead."
+        plane = _Plane(X, margin, remedy)
         xx, yy, grid = plane.grid(2 * grid_resolution)
         boundary = _boundary(estimator, grid).reshape(xx.shape)
         is_distance = distances and len(estimator.classes_) == 2
@@ -294,20 +321,29 @@ class DecisionSurfaceDisplay(DisplayMixin):
             classes=estimator.classes_,
             X=plane.rows,
             y=estimator.estimator_.predict(X) if y is None else np.asarray(y),
-            points=estimator.orthogonal_projection(X).points,
+            points=estimator.orthogonal_projection(X).points if projections else None,
             feature_names=plane.names,
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **plot_options)
 
-    def plot(self, ax=None):
-        """Plot the field, the surface, the projections and the rows."""
+    def plot(self, ax=None, *, cmap=None, point_size=14):
+        """Plot the field, the surface, the projections and the rows.
+
+        Parameters
+        ----------
+        cmap : str or matplotlib Colormap, default=None
+            Colours of the field; ``None`` takes ``"RdBu_r"`` for distances, ``"tab10"`` for
+            classes.
+        point_size : float, default=14
+            Size of the rows.
+        """
         ax = self._axes(ax)
         box = (self.xx.min(), self.xx.max(), self.yy.min(), self.yy.max())
-        colors = self._class_colors(len(self.classes))
+        colors = self._class_colors(len(self.classes), None if self.is_distance else cmap)
         if self.is_distance:
             largest = np.abs(self.field[np.isfinite(self.field)]).max(initial=1e-12)
             field = np.ma.masked_invalid(self.field)
-            style = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
+            style = {"cmap": cmap or "RdBu_r", "vmin": -largest, "vmax": largest}
             self.field_ = ax.pcolormesh(self.xx, self.yy, field, shading="gouraud", **style)
             ax.figure.colorbar(self.field_, ax=ax, label="signed distance")
         else:
@@ -328,7 +364,7 @@ class DecisionSurfaceDisplay(DisplayMixin):
         if self.X is not None:
             color = np.searchsorted(self.classes, self.y)
             edges = {"edgecolors": "white", "linewidths": 0.4, "zorder": 3}
-            ax.scatter(*self.X.T, c=color, s=14, **edges, **colors)
+            ax.scatter(*self.X.T, c=color, s=point_size, **edges, **colors)
         names = dict(zip(("xlabel", "ylabel"), self.feature_names, strict=True))
         ax.set(xlim=box[:2], ylim=box[2:], **names)
         return self
@@ -459,12 +495,20 @@ class UncertaintyDisplay(DisplayMixin):
             for i in self.ranking_[:n_rows]
         ]
 
-    def plot(self, ax=None):
-        """Plot the map, or a table of ten rows where there is no plane to show."""
+    def plot(self, ax=None, *, n_rows=10, cmap="viridis"):
+        """Plot the map, or the table where there is no plane to show.
+
+        Parameters
+        ----------
+        n_rows : int, default=10
+            Rows of the table.
+        cmap : str, default="viridis"
+            Colours of the map.
+        """
         ax = self._axes(ax)
         features = (0, 1) if self.features is None and self.X.shape[1] == 2 else self.features
         if features is None:
-            rows = self.most_uncertain()
+            rows = self.most_uncertain(n_rows)
             ax.axis("off")
             ax.set_title("most uncertain rows")
             cells = [[row["row"], row["label"], f"{row['uncertainty']:.3f}"] for row in rows]
@@ -475,7 +519,7 @@ class UncertaintyDisplay(DisplayMixin):
         self.points_ = []
         for label, marker in zip(np.unique(self.y), cycle("o^sDvP*X"), strict=False):
             own = self.y == label
-            style = {"cmap": "viridis", "vmin": 0, "vmax": 1, "s": 22, "edgecolors": "none"}
+            style = {"cmap": cmap, "vmin": 0, "vmax": 1, "s": 22, "edgecolors": "none"}
             points = ax.scatter(
                 *self.X[own][:, features].T, c=self.uncertainty[own], marker=marker, **style
             )
