@@ -339,13 +339,15 @@ def positive_part(values: Any) -> Any:
     return namespace(values).maximum(values, namespace(values).zeros_like(values))
 
 
-def exponentials(values: Any) -> Any:
-    """Return the exponentials, in place where the library can; those that underflow may be 1e-26.
+def exponentials(values: Any, least: float = -np.inf) -> Any:
+    """Return the exponentials, in place where the library can.
 
-    A processor takes ten times as long for exponentials that underflow.
+    A processor takes ten times as long for exponentials that underflow; there, exponents below
+    ``least`` are raised to it.
     """
     if isinstance(values, np.ndarray):
-        np.maximum(values, -60.0, out=values)
+        if least > -np.inf:
+            np.maximum(values, least, out=values)
         return np.exp(values, out=values)
     return values.exp_() if is_torch(values) else namespace(values).exp(values)
 

@@ -194,7 +194,7 @@ def check_anchored(estimator, data: TrainingData) -> None:
     )
     data.check_on_host(needed)
     if sparse.issparse(data.X):
-        raise TypeError(f"{needed}, or convert X with X.toarray().")
+        raise TypeError(f"{needed}, or convert the sparse X with X.toarray().")
     if is_forest(estimator.metric):
         raise ValueError(
             f'metric="{estimator.metric}" has no distances, which anchored models need; use '

@@ -200,7 +200,7 @@ def _slices(bounds: np.ndarray) -> list[slice]:
 def _exponentiate(logits: Any, xp: Any) -> Any:
     """Similarities, scaled to at most one in each row; in place where the library can."""
     logits -= xp.max(logits, axis=1, keepdims=True)
-    return exponentials(logits)
+    return exponentials(logits, least=-60.0)
 
 
 def _pair_blocks(n_rows: int, references: References) -> list[slice]:
