@@ -13,7 +13,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "AutoClassifier and AutoRegressor compared with other libraries",
         ("comparison", "autogluon", "auto", "frames"),
     ),
-    "cost": ("Fit time, prediction time, memory and file size", ("cost", "anytime", "costs", "save")),
+    "cost": (
+        "Fit time, prediction time, memory and file size",
+        ("cost", "anytime", "costs", "save"),
+    ),
     "partition": (
         "Space partitioning: the paper's tables and figures, defaults, speed",
         (

@@ -6,6 +6,7 @@ from math import factorial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_friedman1
 
 from vicinal._kernels.ensemble import _boosting
@@ -106,7 +107,7 @@ def test_leaf_values_of_the_quantile_loss_are_shrunk_quantiles():
 # --- trees ---
 
 
-def slow_tree(codes, stats, depth, l2):
+def slow_tree(codes, stats, depth, l2, allowed=None):
     """The same splits by trying every column and every code."""
     leaf, splits = np.zeros(codes.shape[1], dtype=int), []
 
@@ -117,7 +118,7 @@ def slow_tree(codes, stats, depth, l2):
     for level in range(depth):
         trials = {
             (j, b): score_of(leaf | (codes[j] > b) << level)
-            for j in range(len(codes))
+            for j in (range(len(codes)) if allowed is None else allowed[level])
             for b in range(codes[j].max())
         }
         j, b = max(trials, key=trials.get)
@@ -127,22 +128,44 @@ def slow_tree(codes, stats, depth, l2):
 
 
 @pytest.mark.parametrize("n_scores", [1, 3])
+@pytest.mark.parametrize("n_columns", [2, 5])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_tree_has_the_splits_of_the_slow_reference(n_scores, seed):
+def test_a_tree_has_the_splits_of_the_slow_reference(n_scores, n_columns, seed):
     rng = np.random.RandomState(seed)
     codes = rng.randint(12, size=(5, 150)).astype(np.uint8)
     stats = np.column_stack([rng.normal(size=(150, n_scores)), rng.uniform(0.1, 1.0, 150)])
     depth, leaf = 4, np.empty(150, dtype=np.uint8)
+    allowed = np.stack([np.sort(rng.permutation(5)[:n_columns]) for _ in range(depth)])
     columns, splits = np.empty(depth, dtype=np.int32), np.empty(depth, dtype=np.uint8)
     gains, n_codes = np.empty(depth), np.full(5, 12)
-    kernels.grow_tree(codes, n_codes, np.arange(5), stats, 2.0, columns, splits, gains, leaf)
-    expected, expected_leaf = slow_tree(codes, stats, depth, 2.0)
+    kernels.grow_tree(codes, n_codes, allowed, stats, 2.0, columns, splits, gains, leaf)
+    expected, expected_leaf = slow_tree(codes, stats, depth, 2.0, allowed)
     assert [(j, b) for j, b, _ in expected] == list(zip(columns, splits, strict=True))
     assert_allclose(gains, [gain for *_, gain in expected], rtol=1e-8)
     assert_array_equal(leaf, expected_leaf)
     again = np.empty(150, dtype=np.uint8)
     kernels.leaf_codes(codes, columns, splits, again)
     assert_array_equal(leaf, again)
+
+
+def test_a_share_of_the_columns_is_sampled_for_each_level():
+    """With one of ten columns a level, the levels of a tree still split different columns."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(200, 10))
+    y = X.sum(axis=1) > 0
+    one = ObliviousBoostingClassifier(30, max_features=0.1, cv=None, random_state=0).fit(X, y)
+    per_tree = [len(set(columns)) for columns in one._split_columns]
+    assert max(per_tree) > 2
+    share = ObliviousBoostingClassifier(30, max_features=0.3, cv=None, random_state=0)
+    auto, every = (clone(share).set_params(max_features=m).fit(X, y) for m in ("auto", 1.0))
+    assert_array_equal(auto.predict_proba(X), share.fit(X, y).predict_proba(X))
+    assert not np.array_equal(auto.predict_proba(X), every.predict_proba(X))
+    # Fewer columns, or regression: all of them.
+    few = [clone(share).set_params(max_features=m).fit(X[:, :9], y) for m in ("auto", 1.0)]
+    assert_array_equal(*(model.predict_proba(X[:, :9]) for model in few))
+    options = {"cv": None, "random_state": 0}
+    both = [ObliviousBoostingRegressor(30, max_features=m, **options) for m in ("auto", 1.0)]
+    assert_array_equal(*(model.fit(X, X[:, 0]).predict(X) for model in both))
 
 
 def test_boosting_repeats_a_slow_reference():
@@ -333,7 +356,7 @@ def test_weight_two_is_the_row_twice_without_random_weights():
     X, y = load_breast_cancer(return_X_y=True)
     X, y = X[:200], y[:200]
     times = np.where(np.arange(200) % 3 == 0, 2, 1)
-    quick = {"n_estimators": 30, "cv": None, "bootstrap": False}
+    quick = {"n_estimators": 30, "cv": None, "bootstrap": False, "random_state": 0}
     weighted = ObliviousBoostingClassifier(**quick).fit(X, y, sample_weight=times)
     repeated = ObliviousBoostingClassifier(**quick).fit(
         np.repeat(X, times, axis=0), np.repeat(y, times)
@@ -462,7 +485,8 @@ def test_held_out_predictions_are_those_of_trees_fitted_without_the_rows(is_clas
         kind, method, y = ObliviousBoostingClassifier, "predict_proba", np.digitize(y, [12.0, 16.0])
     folds = np.array_split(np.random.RandomState(0).permutation(120), 4)
     # A search that does not learn faster than the model has the trees of the model.
-    model = kind(60, learning_rate=1.0, depth=3, bootstrap=False, random_state=0)
+    options = {"learning_rate": 1.0, "depth": 3, "bootstrap": False, "max_features": 1.0}
+    model = kind(60, random_state=0, **options)
     judged = np.arange(0, 120, 2)
     whole = model.held_out(X, y, folds=folds, rows=judged)
     (setting,) = whole.candidates
@@ -471,7 +495,7 @@ def test_held_out_predictions_are_those_of_trees_fitted_without_the_rows(is_clas
     expected = np.empty((120, whole.predictions.shape[2]))
     for fold in folds:
         rest = np.setdiff1d(np.arange(120), fold)
-        own = kind(n_rounds, learning_rate=1.0, depth=3, bootstrap=False, cv=None)
+        own = kind(n_rounds, cv=None, **options)
         predicted = getattr(own.fit(X[rest], y[rest]), method)(X[fold])
         expected[fold] = predicted.reshape(len(fold), -1)
     assert_allclose(whole.predictions[0], expected[whole.rows], rtol=1e-5, atol=1e-6)

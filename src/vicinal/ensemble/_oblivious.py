@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,6 +41,8 @@ from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, select_
 
 # Depths that "auto" chooses from.
 _DEPTHS = (4, 6)
+# Share of the columns that a level of a tree may split, in classification with many columns.
+_COLUMN_SHARE, _MANY_COLUMNS = 0.3, 10
 # Depths whose loss on the first fold exceeds the least by this factor are not tried on others.
 _NEAR = 1.03
 # Rows whose codes stay in the cache while all trees are added.
@@ -102,8 +104,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     max_bins : int, default=64
         Largest number of bins of a numeric column. Missing values have a bin of their own, below
         all others.
-    max_features : float, default=1.0
-        Share of the columns, sampled for each tree, that it may split.
+    max_features : float or "auto", default="auto"
+        Share of the columns, sampled for each level of each tree, that it may split. ``"auto"`` is
+        0.3 in classification with ten columns or more, and 1.0 otherwise.
     bootstrap : bool, default=True
         Whether the rows get random exponential weights for each choice of splits (the Bayesian
         bootstrap). Leaf values use all rows with their own weights.
@@ -181,7 +184,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         "depth": [Interval(Integral, 1, 8, closed="both"), StrOptions({"auto"})],
         "l2_regularization": [Interval(Real, 0, None, closed="neither")],
         "max_bins": [Interval(Integral, 2, 254, closed="both")],
-        "max_features": [Interval(Real, 0, 1, closed="right")],
+        "max_features": [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})],
         "bootstrap": ["boolean"],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "cv": [Interval(Integral, 2, None, closed="left"), None],
@@ -214,8 +217,12 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     def _settings(self, loss: int, n_scores: int = 1, level: float = 0.5) -> list[Settings]:
         """Return the settings to select from, one for each depth."""
         depths = _DEPTHS[::-1] if self.depth == "auto" else (self.depth,)
-        rate = float(self.learning_rate)
-        return [Settings(self, loss, level, n_scores, depth, rate) for depth in depths]
+        share = self.max_features
+        if share == "auto":
+            is_sampled = is_classifier(self) and self.n_features_in_ >= _MANY_COLUMNS
+            share = _COLUMN_SHARE if is_sampled else 1.0
+        own = float(self.learning_rate), float(share)
+        return [Settings(self, loss, level, n_scores, depth, *own) for depth in depths]
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -447,7 +454,7 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
         depth="auto",
         l2_regularization=1.0,
         max_bins=64,
-        max_features=1.0,
+        max_features="auto",
         bootstrap=True,
         categorical_features="from_dtype",
         cv=5,
@@ -538,7 +545,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
         depth="auto",
         l2_regularization=1.0,
         max_bins=64,
-        max_features=1.0,
+        max_features="auto",
         bootstrap=True,
         categorical_features="from_dtype",
         cv=5,

@@ -141,6 +141,7 @@ class Settings:
     n_scores: int
     depth: int
     learning_rate: float
+    max_features: float
 
 
 class Boosting:
@@ -197,10 +198,11 @@ class Boosting:
             if model.bootstrap:  # Bayesian bootstrap
                 weights = weights * self.rng.standard_exponential(len(weights))
             stats = np.column_stack([gradient * weights[:, None], weights * curvature.mean(axis=1)])
-            columns = np.arange(len(codes))
-            if model.max_features < 1.0:
-                size = int(np.ceil(model.max_features * len(codes)))
-                columns = np.sort(self.rng.permutation(len(codes))[:size])
+            columns = np.tile(np.arange(len(codes)), (s.depth, 1))
+            if s.max_features < 1.0:
+                size = int(np.ceil(s.max_features * len(codes)))
+                columns = self.rng.uniform(size=columns.shape).argsort(axis=1)[:, :size]
+                columns.sort(axis=1)
             split = (
                 np.empty(s.depth, dtype=np.int32),
                 np.empty(s.depth, dtype=np.uint8),

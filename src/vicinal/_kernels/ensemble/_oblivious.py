@@ -223,8 +223,8 @@ def grow_tree(codes, n_codes, columns, stats, l2, split_columns, split_codes, ga
         Codes.
     n_codes : ndarray of int of shape (n_columns,)
         One more than the largest code of each column.
-    columns : ndarray of int
-        Columns that may be split.
+    columns : ndarray of int of shape (depth, n_considered)
+        Columns that each level may split.
     stats : ndarray of shape (n_samples, n_scores + 1)
         Weighted gradients, and the weighted mean of the second derivatives of the scores.
     l2 : float
@@ -236,7 +236,7 @@ def grow_tree(codes, n_codes, columns, stats, l2, split_columns, split_codes, ga
     """
     n_samples, n_stats = stats.shape
     most = 2
-    for j in columns:
+    for j in columns.ravel():
         most = max(most, n_codes[j])
     hist = np.empty(((1 << len(split_columns)) * most, n_stats))
     scores, left = np.empty(most), np.empty(n_stats)
@@ -251,7 +251,7 @@ def grow_tree(codes, n_codes, columns, stats, l2, split_columns, split_codes, ga
                 squares = (total[node, : n_stats - 1] ** 2).sum()
                 start += squares / (total[node, n_stats - 1] + l2)
         best, best_column, best_code = start * (1.0 + 1e-10), 0, NO_SPLIT
-        for j in columns:
+        for j in columns[level]:
             n = n_codes[j]
             hist[: n_leaves * n] = 0.0
             _add_histogram(codes[j], leaf, stats, n, hist)
