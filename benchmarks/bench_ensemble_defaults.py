@@ -5,6 +5,7 @@ import time
 from functools import cache
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -37,6 +38,8 @@ KINDS = {
     "corrective, full refit": {"coefficients": "corrective", "learning_rate": 1.0},
     "corrective, rate 0.1": {"coefficients": "corrective"},
 }
+# In classification with ten columns or more, a split may consider some of them only.
+SAMPLED = "leaf values, rate 0.1, 30 % of ten or more columns a split, leaves of 5 rows"
 ADA = {
     f"{leaves} leaves, rate {rate}": (leaves, rate)
     for leaves, rate in ((5, 0.3), (5, 0.1), (5, 1.0), (2, 1.0), (2, 0.3), (9, 0.3), (9, 0.1))
@@ -102,9 +105,13 @@ def table(page, models, sets, caption, *, classes):
     page.table(("model", *sets, "ratio", "CPU s"), rows, caption=f"`{name}`, {caption}")
 
 
-def by_rounds(model, name, *, classes):
+def by_rounds(model, name, *, classes, is_sampled=False):
     """Return error in % and log loss, or squared error, after each number of rounds, in folds."""
     X, y = training_rows(name, MORE_ROWS)
+    if is_sampled:
+        share = 0.3 if X.shape[1] >= 10 else 1.0
+        tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=5, max_features=share)
+        model = clone(model).set_params(estimator=tree)
     y = y if classes else (y - y.mean()) / y.std()
     folds, found = (StratifiedKFold if classes else KFold), []
     for train, test in folds(5, shuffle=True, random_state=0).split(X, y):
@@ -130,7 +137,8 @@ def rounds_table(page, cls, kinds, sets, *, classes):
     cells = {
         label: [
             page.case(("rounds", cls.__name__, label, s),
-                      lambda m=model, s=s: by_rounds(m, s, classes=classes))["values"]
+                      lambda m=model, s=s, own=label == SAMPLED:
+                      by_rounds(m, s, classes=classes, is_sampled=own))["values"]
             for s in sets
         ]
         for label, model in models.items()
@@ -212,6 +220,7 @@ def main():
             table(page, models, sets, caption, classes=name != "regressor")
     if only in (None, "rounds"):
         forms = {k: KINDS[k] for k in ("leaf values, rate 0.1", "Newton, rate 0.1")}
+        forms[SAMPLED] = {}
         rounds_table(
             page, FunctionalGradientBoostingClassifier, forms, CLASSIFICATION, classes=True
         )
