@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
@@ -116,3 +116,10 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def quoted(names: Iterable, limit: int = 8) -> str:
+    """Return names in quotes, the first few of many."""
+    names = list(names)
+    shown = ", ".join(repr(str(name)) for name in names[:limit])
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")

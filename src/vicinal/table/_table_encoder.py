@@ -14,13 +14,14 @@ from vicinal._base import (
     check_is_table,
     documented,
     is_frame,
+    quoted,
     store_parameters,
 )
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
 from vicinal._base._tables import column_names
 from vicinal._base._unseen import UnseenValues, report_unseen
 from vicinal.table import _decisions
-from vicinal.table.parsing import is_category, label_of, missing_values, quoted, read_column
+from vicinal.table.parsing import is_category, label_of, missing_values, read_column
 
 # Characters of a value that a warning shows.
 _LONGEST = 40

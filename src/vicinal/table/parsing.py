@@ -51,13 +51,6 @@ def is_category(X: Any, j: int) -> bool:
     return hasattr(X, "iloc") and type(X.dtypes.iloc[j]).__name__ == "CategoricalDtype"
 
 
-def quoted(names: Any, limit: int = 8) -> str:
-    """Return names in quotes, the first few of many."""
-    names = list(names)
-    shown = ", ".join(repr(str(name)) for name in names[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
-
-
 def label_of(value: Any) -> str:
     """Return a value as the text of a category; a whole number without decimals."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
