@@ -31,7 +31,6 @@ from vicinal import (
     SpacePartitioningRegressor,
 )
 from vicinal.io import to_onnx
-from vicinal.io._onnx._table import table_feeds
 from vicinal.linear import WeightedLDA
 
 # Tables that show the speed of one row, and of many.
@@ -197,7 +196,9 @@ def default_line(name):
     graph = to_onnx(model).SerializeToString()
     session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
     encoder = model.encoders_["tree"]
-    feeds = table_feeds(encoder, queries) if hasattr(X, "iloc") else {"X": queries}
+    feeds = {"X": queries}
+    if hasattr(X, "iloc"):
+        feeds = {name: column[:, None] for name, column in encoder.plain_columns(queries).items()}
     blocks = [slice(i, i + CALL) for i in range(0, len(queries), CALL)]
     found = [session.run(None, {k: v[own] for k, v in feeds.items()}) for own in blocks]
     outputs = [np.concatenate(part) for part in zip(*found, strict=True)]

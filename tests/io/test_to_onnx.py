@@ -52,7 +52,6 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.io import OnnxExportError, to_onnx
-from vicinal.io._onnx._table import table_feeds
 from vicinal.io._to_onnx import check_graph, feeds
 from vicinal.linear import AveragedPerceptron, WeightedLDA, WhiteningTransformer
 from vicinal.local import (
@@ -85,9 +84,8 @@ FAR = np.vstack([X, 5.0 * X[:40], np.zeros((1, 5))])
 
 def run(graph, rows, encoder=None):
     session = runtime.InferenceSession(graph.SerializeToString())
-    given = feeds(graph, rows) if encoder is None else table_feeds(encoder, rows)
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, given), strict=True))
+    return dict(zip(names, session.run(None, feeds(graph, rows, encoder)), strict=True))
 
 
 def agrees(model, rows=FAR, tol=1e-10):

@@ -264,7 +264,7 @@ class Reader:
         self._spend(name, values)
         if name in CONVERSIONS:
             check_converted(name, values)
-            return CONVERSIONS[name].build(values)
+            return CONVERSIONS[name].build(name, values)
         kind = self.vocabulary.find_class(name)
         if kind is None:
             raise refusal([name], "the file")

@@ -31,16 +31,20 @@ _PREDICTOR_COLUMNS = (
 ).split()
 
 
+_HISTOGRAMS = "sklearn.ensemble._hist_gradient_boosting"
+
+
 class Conversion(NamedTuple):
-    """Conversion of an object to a dictionary of plain values, and back."""
+    """Conversion of an object to plain values, and back from the name of its class and those."""
 
     to_state: Callable[[Any], dict[str, Any]]
-    build: Callable[[dict[str, Any]], Any]
+    build: Callable[[str, dict[str, Any]], Any]
 
 
-def _private(module: str, name: str) -> Any:
-    """Return a private name of scikit-learn, imported when it is needed."""
-    return getattr(import_module(f"sklearn.{module}"), name)
+def _named(name: str) -> Any:
+    """Return a class or a dtype by its full name, imported when it is needed."""
+    module, _, short = name.rpartition(".")
+    return getattr(import_module(module), short)
 
 
 def _require(condition: Any, message: str) -> None:
@@ -51,7 +55,7 @@ def _require(condition: Any, message: str) -> None:
 # --- numbers and matrices ---
 
 
-def _random_state(state) -> np.random.RandomState:
+def _random_state(name, state) -> np.random.RandomState:
     _require(
         state["bit_generator"] == "MT19937" and 0 <= state["state"]["pos"] <= 624,
         "a RandomState has another generator than MT19937.",
@@ -61,7 +65,7 @@ def _random_state(state) -> np.random.RandomState:
     return made
 
 
-def _generator(state) -> np.random.Generator:
+def _generator(name, state) -> np.random.Generator:
     _require(
         state["bit_generator"] == "PCG64",
         "a random Generator has another bit generator than PCG64.",
@@ -80,15 +84,15 @@ def _compressed_parts(matrix) -> dict[str, Any]:
     }
 
 
-def _compressed(kind, state) -> Any:
+def _compressed(name, state) -> Any:
     # Copied, because matrices that share indices may change them.
     parts = state["data"], state["indices"], state["indptr"]
-    made = kind(parts, shape=state["shape"], copy=True)
+    made = _named(name)(parts, shape=state["shape"], copy=True)
     made.check_format(full_check=True)
     return made
 
 
-def _spline(state) -> BSpline:
+def _spline(name, state) -> BSpline:
     return BSpline(state["t"], state["c"], int(state["k"]), extrapolate=state["extrapolate"])
 
 
@@ -116,7 +120,7 @@ def _narrowed(column: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(column)
 
 
-def _tree(state) -> Any:
+def _tree(name, state) -> Any:
     columns = {name: state[name] for name in _TREE_COLUMNS}
     n_nodes = len(columns["left_child"])
     n_features, n_classes, value = state["n_features"], state["n_classes"], state["value"]
@@ -131,10 +135,10 @@ def _tree(state) -> Any:
         and value.dtype == np.float64,
         "a decision tree has values of a wrong shape.",
     )
-    tree = _private("tree._tree", "Tree")(n_features, n_classes.astype(np.intp), len(n_classes))
-    nodes = np.zeros(n_nodes, dtype=_private("tree._tree", "NODE_DTYPE"))
-    for name, column in columns.items():
-        nodes[name] = column
+    tree = _named(name)(n_features, n_classes.astype(np.intp), len(n_classes))
+    nodes = np.zeros(n_nodes, dtype=_named("sklearn.tree._tree.NODE_DTYPE"))
+    for column, values in columns.items():
+        nodes[column] = values
     shape = {"max_depth": depth, "node_count": n_nodes}
     tree.__setstate__({**shape, "nodes": nodes, "values": np.ascontiguousarray(value)})
     return tree
@@ -148,7 +152,7 @@ def _predictor_parts(predictor) -> dict[str, Any]:
     }
 
 
-def _predictor(state) -> Any:
+def _predictor(name, state) -> Any:
     """Build a tree of histogram boosting; its features are checked with the whole model."""
     columns = {name: state[name] for name in _PREDICTOR_COLUMNS}
     inner = columns["is_leaf"] == 0
@@ -160,11 +164,10 @@ def _predictor(state) -> Any:
         not categorical.any() or columns["bitset_idx"][categorical].max() < min(map(len, sets)),
         "a boosted tree refers to a set of categories that does not exist.",
     )
-    module = "ensemble._hist_gradient_boosting"
-    nodes = np.zeros(len(inner), dtype=_private(f"{module}.common", "PREDICTOR_RECORD_DTYPE"))
-    for name, column in columns.items():
-        nodes[name] = column
-    return _private(f"{module}.predictor", "TreePredictor")(nodes, *sets)
+    nodes = np.zeros(len(inner), dtype=_named(f"{_HISTOGRAMS}.common.PREDICTOR_RECORD_DTYPE"))
+    for column, values in columns.items():
+        nodes[column] = values
+    return _named(name)(nodes, *sets)
 
 
 def _check_nodes(inner, left, right, feature, n_features) -> int:
@@ -201,14 +204,6 @@ def _loss_parts(loss) -> dict[str, Any]:
     return settings
 
 
-def _loss(name: str, state) -> Any:
-    return _private("_loss.loss", name)(**state)
-
-
-def _compiled_loss(module: str, name: str, state) -> Any:
-    return _private(module, name)(*state["numbers"])
-
-
 def _search_tree_parts(tree) -> dict[str, Any]:
     """Return the rows and settings of a search tree whose rows are stored nowhere else."""
     state = tree.__getstate__()
@@ -225,9 +220,9 @@ def _search_tree_parts(tree) -> dict[str, Any]:
     }
 
 
-def _search_tree(kind, state) -> Any:
+def _search_tree(name, state) -> Any:
     metric = _TREE_METRICS[state["metric"]]
-    return kind(state["rows"], state["leaf_size"], metric, sample_weight=state["weight"])
+    return _named(name)(state["rows"], state["leaf_size"], metric, sample_weight=state["weight"])
 
 
 _TREE_METRICS = {
@@ -239,13 +234,9 @@ _LOSSES = (
     "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss "
     "HalfPoissonLoss HalfSquaredError HalfTweedieLoss HalfTweedieLossIdentity HuberLoss PinballLoss"
 ).split()
-_COMPILED_LOSSES = {
-    "_loss._loss": "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss "
-    "CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss CyHuberLoss "
-    "CyPinballLoss",
-    "linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber SquaredEpsilonInsensitive "
-    "SquaredHinge",
-}
+_SGD_LOSSES = (
+    "EpsilonInsensitive Hinge ModifiedHuber SquaredEpsilonInsensitive SquaredHinge".split()
+)
 
 # Histogram boosting with categories validates the other columns with this partial function.
 _ROW_CHECK = {"dtype": [np.float64], "ensure_all_finite": False}
@@ -262,7 +253,7 @@ def _row_check_parts(function) -> dict[str, Any]:
 
 CONVERSIONS: dict[str, Conversion] = {
     "functools.partial": Conversion(
-        _row_check_parts, lambda state: partial(check_array, **_ROW_CHECK)
+        _row_check_parts, lambda name, state: partial(check_array, **_ROW_CHECK)
     ),
     "numpy.random.mtrand.RandomState": Conversion(
         lambda random_state: random_state.get_state(legacy=False), _random_state
@@ -275,33 +266,32 @@ CONVERSIONS: dict[str, Conversion] = {
         _spline,
     ),
     "sklearn.tree._tree.Tree": Conversion(_tree_parts, _tree),
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Conversion(
-        _predictor_parts, _predictor
+    f"{_HISTOGRAMS}.predictor.TreePredictor": Conversion(_predictor_parts, _predictor),
+    **dict.fromkeys(
+        [f"{kind.__module__}.{kind.__name__}" for kind in (KDTree, BallTree)],
+        Conversion(_search_tree_parts, _search_tree),
     ),
-    **{
-        f"{kind.__module__}.{kind.__name__}": Conversion(
-            _search_tree_parts, partial(_search_tree, kind)
-        )
-        for kind in (KDTree, BallTree)
-    },
-    **{
-        f"sklearn._loss.loss.{name}": Conversion(_loss_parts, partial(_loss, name))
-        for name in _LOSSES
-    },
-    **{
-        f"sklearn.{module}.{name}": Conversion(
+    **dict.fromkeys(
+        [f"sklearn._loss.loss.{name}" for name in _LOSSES],
+        Conversion(_loss_parts, lambda name, state: _named(name)(**state)),
+    ),
+    **dict.fromkeys(
+        [
+            *(f"sklearn._loss._loss.Cy{name}" for name in _LOSSES),
+            *(f"sklearn.linear_model._sgd_fast.{name}" for name in _SGD_LOSSES),
+        ],
+        Conversion(
             lambda loss: {"numbers": tuple(map(float, loss.__reduce__()[1]))},
-            partial(_compiled_loss, module, name),
-        )
-        for module, names in _COMPILED_LOSSES.items()
-        for name in names.split()
-    },
-    **{
-        f"{kind.__module__}.{kind.__name__}": Conversion(
-            _compressed_parts, partial(_compressed, kind)
-        )
-        for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array)
-    },
+            lambda name, state: _named(name)(*state["numbers"]),
+        ),
+    ),
+    **dict.fromkeys(
+        [
+            f"{kind.__module__}.{kind.__name__}"
+            for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array)
+        ],
+        Conversion(_compressed_parts, _compressed),
+    ),
 }
 
 
@@ -548,9 +538,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "sklearn.ensemble._forest.BaseForest": _check_forest,
     "sklearn.ensemble._iforest.IsolationForest": _check_forest,
     "sklearn.ensemble._gb.BaseGradientBoosting": _check_gradient_boosting,
-    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.BaseHistGradientBoosting": (
-        _check_hist_gradient_boosting
-    ),
+    f"{_HISTOGRAMS}.gradient_boosting.BaseHistGradientBoosting": _check_hist_gradient_boosting,
     "sklearn.neighbors._base.NeighborsBase": _check_neighbors,
     "sklearn.feature_extraction._dict_vectorizer.DictVectorizer": _check_vocabulary,
     "sklearn.preprocessing._encoders.OneHotEncoder": _check_one_hot_encoder,

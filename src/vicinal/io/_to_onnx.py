@@ -10,12 +10,12 @@ from sklearn.compose import ColumnTransformer
 from sklearn.utils.validation import check_is_fitted
 
 import vicinal
-from vicinal._base import import_optional, write_whole
+from vicinal._base import import_optional, is_frame, write_whole
 from vicinal._base._wrappers import split_steps, split_threshold
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _trees  # noqa: F401
 from vicinal.io._onnx._graph import WRITERS, Graph, Node
-from vicinal.io._onnx._table import table_feeds, write_table
+from vicinal.io._onnx._table import write_table
 from vicinal.table import TableEncoder
 
 TOLERANCE = 1e-5
@@ -210,8 +210,15 @@ def _label(model: Any, best: Node) -> dict[str, tuple[Node, str, list]]:
 # --- check ---
 
 
-def feeds(graph: Any, X: Any) -> dict[str, np.ndarray]:
-    """Return rows as the inputs of a graph."""
+def feeds(graph: Any, X: Any, encoder: TableEncoder | None = None) -> dict[str, np.ndarray]:
+    """Return rows as the inputs of a graph; ``encoder`` is that of a model of tables."""
+    if encoder is not None:
+        if not is_frame(X):
+            raise OnnxExportError(
+                "X is not a data frame, but the model was fitted to one; pass a frame with its "
+                "columns."
+            )
+        return {name: values[:, None] for name, values in encoder.plain_columns(X).items()}
     names = [entry.name for entry in graph.graph.input]
     if names == ["X"]:
         rows = X.toarray() if sparse.issparse(X) else np.asarray(X)
@@ -223,14 +230,13 @@ def feeds(graph: Any, X: Any) -> dict[str, np.ndarray]:
     }
 
 
-def check_graph(graph: Any, model: Any, X: Any, tol: float) -> float:
-    """Run the graph on rows and return its largest difference from the model; raise above tol."""
+def check_graph(graph: Any, model: Any, X: Any, tol: float) -> None:
+    """Run the graph on rows; raise if it differs from the model by more than ``tol``."""
     runtime = import_optional("onnxruntime", needed_by="checking a graph", extra="onnx")
     session = runtime.InferenceSession(
         graph.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    encoder = _encoder_of(model)
-    rows = feeds(graph, X) if encoder is None else table_feeds(encoder, X)
+    rows = feeds(graph, X, _encoder_of(model))
     n_rows = len(next(iter(rows.values())))
     blocks = [slice(i, i + _BLOCK) for i in range(0, n_rows, _BLOCK)]
     parts = [session.run(None, {k: v[own] for k, v in rows.items()})[-1] for own in blocks]
@@ -243,4 +249,3 @@ def check_graph(graph: Any, model: Any, X: Any, tol: float) -> float:
             f"the graph differs from {type(model).__name__} by {difference:.3g} on X, more than "
             f"tol={tol:g}; a part of it may compute in single precision."
         )
-    return difference

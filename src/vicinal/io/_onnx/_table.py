@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import is_frame
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Node
 from vicinal.io._onnx._linear import filled_in
@@ -29,15 +28,6 @@ def write_table(graph: Graph, encoder: TableEncoder) -> Node:
         kind = "STRING" if column.takes == "categories" else "DOUBLE"
         parts.append(writer(column, graph.input(name, kind, [None, 1])))
     return graph.concat(parts)
-
-
-def table_feeds(encoder: TableEncoder, X: Any) -> dict[str, np.ndarray]:
-    """Return rows of a table as the inputs that :func:`write_table` declares."""
-    if not is_frame(X):
-        raise OnnxExportError(
-            "X is not a data frame, but the model was fitted to one; pass a frame with its columns."
-        )
-    return {name: values[:, None] for name, values in encoder.plain_columns(X).items()}
 
 
 def _write_number(column: Any, x: Node) -> Node:
