@@ -86,12 +86,8 @@ def _set(model, name, setting) -> None:
     model.set_params(**{own[0]: value})
 
 
-def _short(name: str) -> str:
-    return re.sub("(?i)(?<=.)(classifier|regressor)$", "", name)
-
-
 def _plain(name: str) -> str:
-    return _short(re.sub("[^a-z0-9]", "", name.lower()))
+    return re.sub("(?<=.)(classifier|regressor)$", "", re.sub("[^a-z0-9]", "", name.lower()))
 
 
 def compiling_steps() -> dict[str, Callable[[], Any]]:

@@ -327,7 +327,7 @@ class ModelReport(Page):
         uncertainty = held_out.uncertainty[at]
         content["map"] = self._map(encoded, shown, rows, uncertainty, held_out.classes, explained)
         steps, last = split_steps(self.model)
-        if hasattr(last, "n_regions_"):
+        if hasattr(last, "n_regions_") and hasattr(last, "apply"):
             table, names = _encoded(steps, rows_of(self.X, rows))
             content["regions"] = _table.regions(last, table, y, names)
         return content
@@ -421,7 +421,8 @@ class ComparisonReport(Page):
         detail = {} if self.detail is None else self.detail.as_dict()
         scored = [entry for entry in self.comparison.entries if len(entry.scores)]
         content = {**detail, "title": self.title, "leaderboard": self._leaderboard(scored)}
-        entry = next((part for part in scored if self._is_detailed(part)), None)
+        shown = None if self.detail is None else self.detail.out_of_fold
+        entry = next((part for part in scored if part.out_of_fold is shown), None)
         if entry is not None and "facts" in content:
             # One score, one value: the leaderboard's mean over folds, not that of all rows.
             name = self._metric()
@@ -452,9 +453,6 @@ class ComparisonReport(Page):
 
     def _metric(self) -> str:
         return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
-
-    def _is_detailed(self, entry: Any) -> bool:
-        return self.detail is not None and entry.out_of_fold is self.detail.out_of_fold
 
     def _leaderboard(self, scored: list[Any]) -> dict[str, Any]:
         board = self.comparison

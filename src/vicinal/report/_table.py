@@ -165,13 +165,8 @@ def flat_picture(
     return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0), labels
 
 
-def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | None:
-    """Describe the regions of a partition; ``None`` for a model that has none.
-
-    ``X`` is the encoded table.
-    """
-    if not hasattr(model, "n_regions_") or not hasattr(model, "apply"):
-        return None
+def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any]:
+    """Describe the regions of a partition; ``X`` is the encoded table."""
     Z = np.asarray(X, dtype=float)
     region = np.asarray(model.apply(X))
     region = region[:, 0] if region.ndim == 2 else region  # the best of several cascades

@@ -433,22 +433,15 @@ def plain(values: Any) -> Any:
 
 def _numbers(name: str, values: list) -> np.ndarray:
     """Return a column as floats, NaN for a missing value."""
-    try:
-        numbers = np.array(values, dtype=np.float64)
-        bad = np.isinf(numbers)
-    except (TypeError, ValueError, OverflowError):
-        bad = np.array([not _is_number(value) for value in values])
-    if bad.any():
-        i = int(bad.argmax())
-        raise _no_number(name, i, values[i])
-    return numbers
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return value is None or not math.isinf(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return False
+    numbers = []
+    for i, value in enumerate(values):
+        try:
+            numbers.append(math.nan if value is None else float(value))
+        except (TypeError, ValueError, OverflowError):
+            raise _no_number(name, i, value) from None
+        if math.isinf(numbers[-1]):
+            raise _no_number(name, i, value)
+    return np.array(numbers)
 
 
 def _no_number(name: str, row: int, value: Any) -> RequestError:

@@ -15,7 +15,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import TargetEncoder
 
-from vicinal._base import group_folds, rows_outside, saved
+from vicinal._base import group_folds, rows_outside, saved, store_parameters
 from vicinal._base._compat import target_encoder
 from vicinal.table import parsing
 
@@ -134,9 +134,7 @@ class NumberColumn(_MeasuredColumn):
     unread = "values that are not numbers"
 
     def __init__(self, decimal=".", keep_missing=False, unit=""):
-        self.decimal = decimal
-        self.keep_missing = keep_missing
-        self.unit = unit
+        store_parameters(self, locals())
 
     def fit(self, values, y=None):
         return self._learn(values, [""])
@@ -159,8 +157,7 @@ class NumbersColumn(_MeasuredColumn):
     unread = "values that are not numbers"
 
     def __init__(self, n_numbers=2, keep_missing=False):
-        self.n_numbers = n_numbers
-        self.keep_missing = keep_missing
+        store_parameters(self, locals())
 
     def fit(self, values, y=None):
         return self._learn(values, [str(k + 1) for k in range(self.n_numbers)])
@@ -186,8 +183,7 @@ class ChoicesColumn(ColumnEncoder):
     takes = "choices"
 
     def __init__(self, separator=";", max_categories=32):
-        self.separator = separator
-        self.max_categories = max_categories
+        store_parameters(self, locals())
 
     def fit(self, values, y=None):
         found = [choice for choices in self._read(values) for choice in choices]
@@ -223,8 +219,7 @@ class DateColumn(_MeasuredColumn):
     unread = "values that are not dates"
 
     def __init__(self, formats=("iso",), keep_missing=False):
-        self.formats = formats
-        self.keep_missing = keep_missing
+        store_parameters(self, locals())
 
     def fit(self, values, y=None):
         dates = parsing.as_dates(values, self.formats)

@@ -39,12 +39,12 @@ _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
 class FoldResult:
     """Predictions of a model on the test rows of a fold, or the ``error`` that prevented them."""
 
-    prediction: np.ndarray
-    classes: np.ndarray | None
-    proba: np.ndarray | None
-    decision: np.ndarray | None
-    fit_seconds: float
-    predict_seconds: float
+    prediction: Any = None
+    classes: np.ndarray | None = None
+    proba: np.ndarray | None = None
+    decision: np.ndarray | None = None
+    fit_seconds: float = np.nan
+    predict_seconds: float = np.nan
     error: str = ""
 
     @property
@@ -89,7 +89,7 @@ class FoldRunner:
                 model.set_params(**{timed: _FIT_SHARE * seconds})
             return self._fit_and_predict(model, name, fold)
         except Exception as error:
-            return failure(f"{type(error).__name__}: {error}")
+            return FoldResult(error=f"{type(error).__name__}: {error}")
 
     @unreported()
     def encode(self, name: str, fold: int) -> None:
@@ -111,13 +111,17 @@ class FoldRunner:
         started = _clock.now()
         fit_weighted(model, X_train, rows_of(self.y, train), weights, groups)
         fitted = _clock.now()
-        prediction, classes, proba, decision = _predictions(model, X_test)
+        found = _predictions(model, X_test)
         ended = _clock.now()
-        return FoldResult(prediction, classes, proba, decision, fitted - started, ended - fitted)
+        return replace(found, fit_seconds=fitted - started, predict_seconds=ended - fitted)
 
     def _rows(self, name, fold):
+        from vicinal.auto import AutoClassifier, AutoRegressor
+
         train, test = self.folds[fold]
-        if self.encoder is None or takes_tables(self.models[name]):
+        model = self.models[name]
+        reads_tables = isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
+        if self.encoder is None or reads_tables:
             return rows_of(self.X, train), rows_of(self.X, test)
         if self._encoded is None or self._encoded[0] != fold:
             self._encoded = fold, self._encode(fold)
@@ -145,30 +149,17 @@ def _timed(model: Any) -> str | None:
     return next((key for key in unset if key.split("__")[-1] == "max_fit_time"), None)
 
 
-def takes_tables(model: Any) -> bool:
-    """Return whether a model accepts frames with categories and strings."""
-    from vicinal.auto import AutoClassifier, AutoRegressor
-
-    return isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
-
-
-def failure(message: str) -> FoldResult:
-    """Return the result of a fold that could not be finished, with the first line of the reason."""
-    empty = np.array([])
-    return FoldResult(empty, None, None, None, np.nan, np.nan, message.splitlines()[0])
-
-
-def _predictions(model, X):
-    """Return prediction, classes, probabilities and decision values, whichever the model has."""
+def _predictions(model, X) -> FoldResult:
+    """Return labels or values, probabilities and decision values, whichever the model has."""
     if not is_classifier(model):
-        return np.asarray(model.predict(X)), None, None, None
+        return FoldResult(np.asarray(model.predict(X)))
     classes = np.asarray(model.classes_)
     if hasattr(model, "predict_proba"):
         # Lazy models pay for every call: the label is read off the probabilities.
         proba = np.asarray(model.predict_proba(X))
-        return classes[proba.argmax(axis=1)], classes, proba, None
+        return FoldResult(classes[proba.argmax(axis=1)], classes, proba)
     decision = model.decision_function(X) if hasattr(model, "decision_function") else None
-    return np.asarray(model.predict(X)), classes, None, decision
+    return FoldResult(np.asarray(model.predict(X)), classes, decision=decision)
 
 
 def score(
@@ -371,7 +362,7 @@ class WorkerPool:
             if task is None:
                 raise RuntimeError(f"A worker of the comparison could not start: {reason}.")
             self._replace(worker)
-            return task, failure(reason), worker.limit
+            return task, FoldResult(error=reason), worker.limit
         self._ready.append(worker)
         if task is None:
             seconds = _clock.now() - worker.process.started
