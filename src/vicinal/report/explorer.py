@@ -64,6 +64,7 @@ class ExplorerPage(Page):
         random_state: Any = 0,
     ) -> None:
         self.model, self.rule = split_threshold(model)
+        self.name = type(last_step(self.model)).__name__
         self.table, self.title, self.target = table, title, target
         self.y = None if y is None else np.asarray(y)
         self.coverage, self.random_state = coverage, random_state
@@ -81,7 +82,7 @@ class ExplorerPage(Page):
         kept = sampled_rows(n_rows, _MOST_ROWS, self.random_state).tolist()
         classes = getattr(self.model, "classes_", None)
         data = {
-            "name": self.model_name(),
+            "name": self.name,
             "target": self.target,
             "classes": None if classes is None else [plain(label) for label in classes],
             "colors": [] if classes is None else [color_index(k) for k in range(len(classes))],
@@ -95,10 +96,6 @@ class ExplorerPage(Page):
             **self.engine(columns),
         }
         return {"title": self.title, "data": data}
-
-    def model_name(self) -> str:
-        """Return the class of the model, or of the last step of a pipeline."""
-        return type(last_step(self.model)).__name__
 
     def values(self) -> dict[str, list[Any]]:
         """Return the values of each column; what the encoder reads as numbers are numbers."""
@@ -482,8 +479,8 @@ class ExplorerReport(ExplorerPage):
         content = super().as_dict()
         if len(json.dumps(content)) > _MOST_BYTES:
             raise ValueError(
-                f"{self.model_name()} is too large for a page; fit it with fewer anchors or "
-                "regions, or use `vicinal serve`."
+                f"{self.name} is too large for a page; fit it with fewer anchors or regions, or "
+                "use `vicinal serve`."
             )
         return content
 
@@ -492,7 +489,6 @@ class ExplorerReport(ExplorerPage):
         try:
             browser_model(split_encoder(self.model)[2])
         except _NotInBrowserError:
-            self.name = self.model_name()
             self.model, quality = copy_of(self.model, self.table, self.random_state)
             return quality
         return None
@@ -516,7 +512,7 @@ class ExplorerReport(ExplorerPage):
             "columns": [column.encoding() for column in columns],
             "scalers": [scaler_part(scaler) for scaler in scalers],
             "reach": reach if reach is not None and np.isfinite(reach) else None,
-            **({} if self.copied is None else {"name": self.name, "copied": self.copied}),
+            "copied": self.copied,
         }
 
 

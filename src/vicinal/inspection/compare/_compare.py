@@ -339,8 +339,6 @@ class Board:
 
 def _aligned(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return probabilities of all classes; a fold may lack a rare one."""
-    if len(known) == len(classes):
-        return proba
     full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
     full[:, np.searchsorted(classes, known)] = proba
     return full
