@@ -113,12 +113,11 @@ def write_report(board, models, checked, seed, jobs, out, end, positive, thresho
     """Write the leaderboard, with a report of the best model, and return the file."""
     from vicinal.report import write_html
 
-    heading = f"{checked.title}: local models compared with baselines"
-    detail = None
-    if checked.X.width > _MOST_EXPLAINED_COLUMNS:
-        log(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page shows the leaderboard only")
+    heading, detail = f"{checked.title}: local models compared with baselines", None
     with parallel_config("threading", n_jobs=jobs):
-        if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
+        if checked.X.width > _MOST_EXPLAINED_COLUMNS:
+            log(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page shows the leaderboard only")
+        else:
             detail = _detail(board, models, checked, seed, end, positive, threshold)
         return write_html(board, out, title=heading, detail=detail)
 
