@@ -39,7 +39,7 @@ KINDS = {
     "corrective, rate 0.1": {"coefficients": "corrective"},
 }
 # In classification with ten columns or more, a split may consider some of them only.
-SAMPLED = "leaf values, rate 0.1, 30 % of ten or more columns a split, leaves of 5 rows"
+SAMPLED = "leaf values, rate 0.1, 30 % of ten or more columns a split"
 ADA = {
     f"{leaves} leaves, rate {rate}": (leaves, rate)
     for leaves, rate in ((5, 0.3), (5, 0.1), (5, 1.0), (2, 1.0), (2, 0.3), (9, 0.3), (9, 0.1))
@@ -110,7 +110,7 @@ def by_rounds(model, name, *, classes, is_sampled=False):
     X, y = training_rows(name, MORE_ROWS)
     if is_sampled:
         share = 0.3 if X.shape[1] >= 10 else 1.0
-        tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=5, max_features=share)
+        tree = DecisionTreeRegressor(max_depth=3, max_features=share)
         model = clone(model).set_params(estimator=tree)
     y = y if classes else (y - y.mean()) / y.std()
     folds, found = (StratifiedKFold if classes else KFold), []
@@ -213,7 +213,7 @@ def main():
         f"Five-fold cross-validation on training rows only (at most {ROWS} of each set), "
         f"{ROUNDS} rounds. Each cell: error after the last round, in brackets the best "
         "round's. The ratio is the geometric mean over the sets of the last round's error to that "
-        "of the first line, the default, with its standard error over the sets.",
+        "of the first line, with its standard error over the sets.",
     )
     for name, (models, sets, caption) in tables().items():
         if only in (None, name):
@@ -234,7 +234,10 @@ def main():
     )
     page.text(
         "A default changes where the ratio is below one by more than two standard errors; "
-        "this rule was written down after half of the cells had been seen."
+        "this rule was written down after half of the cells had been seen. One default does not "
+        "follow it: in classification, trees that sample columns, with 200 rounds, have fewer "
+        "errors on five of seven sets and a smaller log loss on average, but wine decides the "
+        "standard error."
     )
     page.write()
 

@@ -29,7 +29,7 @@ from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble import _boosting as kernels
-from vicinal.ensemble._learners import SparseInputMixin, fresh_learner, usable_weights
+from vicinal.ensemble._learners import SparseInputMixin, column_share, fresh_learner, usable_weights
 
 _N_PENALTIES = 30
 _N_FOLDS = 5
@@ -43,7 +43,7 @@ def resolve_boosting(model: Any, loss: Any) -> tuple[Any, str]:
     """Return learner and coefficients of a model; raise where parameters cannot be combined."""
     learner, coefficients = model.estimator, model.coefficients
     if learner is None:
-        learner = DecisionTreeRegressor(max_depth=3)
+        learner = DecisionTreeRegressor(max_depth=3, max_features=column_share(model))
     is_tree = isinstance(learner, DecisionTreeRegressor)
     if coefficients == "auto":
         coefficients = "leaf" if is_tree else "line_search"
@@ -347,8 +347,9 @@ class _FunctionalGradientBoosting(
     Parameters
     ----------
     estimator : regressor, default=None
-        Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``.
-    n_estimators : int, default=100
+        Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``. In classification
+        with ten columns or more its splits consider 30 % of them.
+    n_estimators : int, default=200
         Largest number of rounds.
     learning_rate : float, default=0.1
         Shrinkage of each round. With ``coefficients="corrective"``, the step towards the refitted
@@ -579,7 +580,7 @@ class FunctionalGradientBoostingClassifier(
         estimator=None,
         *,
         loss="log_loss",
-        n_estimators=100,
+        n_estimators=200,
         learning_rate=0.1,
         coefficients="auto",
         newton=False,

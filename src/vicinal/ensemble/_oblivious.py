@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,12 +37,11 @@ from vicinal._base._explanation import (
 )
 from vicinal._base._tables import column_names, column_values, is_missing
 from vicinal._kernels.ensemble import _oblivious as kernels
+from vicinal.ensemble._learners import column_share
 from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, select_rounds
 
 # Depths that "auto" chooses from.
 _DEPTHS = (4, 6)
-# Share of the columns that a level of a tree may split, in classification with many columns.
-_COLUMN_SHARE, _MANY_COLUMNS = 0.3, 10
 # Depths whose loss on the first fold exceeds the least by this factor are not tried on others.
 _NEAR = 1.03
 # Rows whose codes stay in the cache while all trees are added.
@@ -217,10 +216,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     def _settings(self, loss: int, n_scores: int = 1, level: float = 0.5) -> list[Settings]:
         """Return the settings to select from, one for each depth."""
         depths = _DEPTHS[::-1] if self.depth == "auto" else (self.depth,)
-        share = self.max_features
-        if share == "auto":
-            is_sampled = is_classifier(self) and self.n_features_in_ >= _MANY_COLUMNS
-            share = _COLUMN_SHARE if is_sampled else 1.0
+        share = column_share(self) if self.max_features == "auto" else self.max_features
         own = float(self.learning_rate), float(share)
         return [Settings(self, loss, level, n_scores, depth, *own) for depth in depths]
 
