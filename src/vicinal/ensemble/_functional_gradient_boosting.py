@@ -347,8 +347,8 @@ class _FunctionalGradientBoosting(
     Parameters
     ----------
     estimator : regressor, default=None
-        Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``. In classification
-        with ten columns or more its splits consider 30 % of them.
+        Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``, whose splits
+        consider 30 % of the columns in classification with ten columns or more.
     n_estimators : int, default=200
         Largest number of rounds.
     learning_rate : float, default=0.1

@@ -8,7 +8,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from vicinal._base import finite_predictions, random_seeds, seeded_clone, takes_weights
 
-
 # Share of the columns that a tree considers at a time, in classification with many columns.
 _COLUMN_SHARE, _MANY_COLUMNS = 0.3, 10
 
