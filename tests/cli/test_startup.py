@@ -28,6 +28,10 @@ print("code", code, [name for name in sys.argv[1].split() if name in sys.modules
         (["info", "no.vicinal"], 2),
         (["predict", "no.vicinal", "no.csv"], 2),
         (["check", "no.csv"], 2),
+        (["compare", "no.csv", "--target", "y"], 2),
+        (["explore", "model.vicinal", "no.csv"], 2),
+        (["serve", "model.vicinal", "--table", "no.csv"], 2),
+        (["export", "model.vicinal", "model.onnx", "--table", "no.csv"], 2),
     ],
 )
 def test_light_commands_import_no_heavy_package(tmp_path, arguments, code):

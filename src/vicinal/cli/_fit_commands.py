@@ -16,7 +16,10 @@ from vicinal.cli._show import InputError, as_text, log, quoted
 @app.command("compare")
 def compare_models(
     tables: Annotated[
-        list[Path] | None, Argument(help=f"{shared.FORMATS} None: an embedded set.")
+        list[Path] | None,
+        Argument(
+            help=f"{shared.FORMATS} None: an embedded set.", callback=shared.existing("table")
+        ),
     ] = None,
     target: Annotated[str | None, Option("--target", "-t", help="The column to predict.")] = None,
     data: Annotated[
@@ -140,7 +143,10 @@ def check_table(
     target: Annotated[
         str | None, Option("--target", "-t", help="The column to predict, if there is one.")
     ] = None,
-    against: Annotated[Path | None, Option(help="New rows to compare with the table.")] = None,
+    against: Annotated[
+        Path | None,
+        Option(help="New rows to compare with the table.", callback=shared.existing("table")),
+    ] = None,
     out: shared.Page = Path("check.html"),
     task: shared.Task = None,
     drop: shared.Drop = None,

@@ -252,7 +252,10 @@ def serve_model(
     model: shared.Model,
     table: Annotated[
         Path | None,
-        Option(help="Rows like those of the training table, to start from and compare with."),
+        Option(
+            help="Rows like those of the training table, to start from and compare with.",
+            callback=shared.existing("table"),
+        ),
     ] = None,
     host: Annotated[str, Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen at.")] = 8000,
@@ -323,7 +326,10 @@ def serve_model(
 @app.command("explore")
 def explore_model(
     model: shared.Model,
-    table: Annotated[Path, Argument(help="Rows to start from and to compare with.")],
+    table: Annotated[
+        Path,
+        Argument(help="Rows to start from and to compare with.", callback=shared.existing("table")),
+    ],
     out: shared.Page = Path("explorer.html"),
     delimiter: shared.Delimiter = None,
 ) -> None:
@@ -377,7 +383,11 @@ def export_model(
     model: shared.Model,
     out: Annotated[Path, Argument(help="Where the graph goes, an .onnx file.")],
     table: Annotated[
-        Path | None, Option(help="Rows on which the graph must agree with the model.")
+        Path | None,
+        Option(
+            help="Rows on which the graph must agree with the model.",
+            callback=shared.existing("table"),
+        ),
     ] = None,
     delimiter: shared.Delimiter = None,
 ) -> None:
