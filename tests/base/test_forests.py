@@ -11,7 +11,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from vicinal._base import fit_forest, forest_leaves, forest_proba, keep_leaves_only
+from vicinal._base import fit_forest, forest_proba, keep_leaves_only
 from vicinal.surface import DecisionSurface
 
 
@@ -56,7 +56,6 @@ def test_trees_one_by_one_predict_as_the_forest(kind, n_rows, wine):
     forest = kind(12, random_state=0).fit(X, y)
     rows = np.resize(X, (n_rows, X.shape[1]))
     np.testing.assert_array_equal(forest_proba(forest, rows), forest.predict_proba(rows))
-    np.testing.assert_array_equal(forest_leaves(forest, rows), forest.apply(rows))
 
 
 def test_infinite_rows_are_refused_as_the_forest_does(wine):
@@ -83,5 +82,5 @@ def test_a_forest_of_leaves_only_finds_the_same_leaves():
     forest = ExtraTreesClassifier(20, bootstrap=True, random_state=0).fit(X, y)
     leaves = forest.apply(X)
     keep_leaves_only(forest)
-    np.testing.assert_array_equal(forest_leaves(forest, X), leaves)
+    np.testing.assert_array_equal(forest.apply(X), leaves)
     assert not any(tree.tree_.value.any() for tree in forest.estimators_)

@@ -60,6 +60,20 @@ def test_forest_weights_reproduce_the_forest():
     assert_allclose(means, clone(index.forest).fit(X, y).predict(X), rtol=1e-10)
 
 
+@pytest.mark.parametrize("metric", ["forest", "extra_forest"])
+@pytest.mark.parametrize("classify", [False, True])
+def test_leaves_are_those_of_the_forest(metric, classify):
+    X, y = make_friedman1(150, random_state=0)
+    y = (y > y.mean()).astype(int) if classify else y
+    index = grow_forest(metric, X, y, None, classify=classify, random_state=0, n_jobs=2)
+    rows = np.resize(X, (700, X.shape[1])) * 1.1
+    expected = index.forest.apply(rows) + index._offsets[:-1]
+    np.testing.assert_array_equal(index.leaves_of(rows), expected)
+    np.testing.assert_array_equal(index.leaves_of(rows[:1]), expected[:1])
+    with pytest.raises(ValueError, match="infinity"):
+        index.leaves_of(rows[:2] * 1e39)
+
+
 def test_rows_left_out_use_trees_grown_without_them():
     X, y = make_friedman1(120, random_state=0)
     index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)

@@ -75,14 +75,6 @@ def keep_leaves_only(forest: Any) -> None:
         tree.tree_ = slim
 
 
-def forest_leaves(forest: Any, X: np.ndarray) -> np.ndarray:
-    """Return the leaf of every row in every tree, as ``forest.apply``."""
-    few = _few_rows(X)
-    if few is None:
-        return forest.apply(X)
-    return np.stack([tree.tree_.apply(few) for tree in forest.estimators_], axis=1)
-
-
 def forest_proba(forest: Any, X: np.ndarray, wrap: Callable = np.asarray) -> np.ndarray:
     """Return class probabilities, as ``predict_proba`` of a forest of one output.
 

@@ -175,7 +175,8 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
 
     def _queries(self, X):
         """Return checked queries."""
-        check_is_fitted(self)
+        if not hasattr(self, "_model"):  # many times as fast as the check
+            check_is_fitted(self)
         return self._model.data.checked(self, X)
 
     def _shaped(self, values) -> Any:

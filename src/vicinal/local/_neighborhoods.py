@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from sklearn.utils import check_random_state
 from vicinal._base import (
     as_numpy,
     fit_forest,
-    forest_leaves,
     keep_leaves_only,
     n_threads,
     namespace,
@@ -27,6 +27,7 @@ from vicinal._base import (
     take_rows,
     thread_map,
 )
+from vicinal._kernels.ensemble._trees import TREE_FIELDS, Nodes, joined_nodes, tree_leaves
 from vicinal._kernels.local._smoothing import (
     GAUSSIAN_CUTOFF,
     kernel_values,
@@ -69,7 +70,7 @@ class WeightedNeighborhoods(NamedTuple):
 
     def sizes(self) -> np.ndarray:
         """Return the number of neighbours of each query."""
-        return np.diff(self.indptr)
+        return self.indptr[1:] - self.indptr[:-1]
 
     def is_empty(self) -> np.ndarray:
         """Return which queries have no neighbour."""
@@ -545,6 +546,15 @@ class ForestIndex:
         if not np.all(self._counts / self._totals[leaf] > 0.0):
             raise ValueError("ForestIndex._counts must be positive shares of ForestIndex._totals.")
 
+    def __getstate__(self) -> dict:
+        """Return the attributes, without what is computed from them at first use."""
+        return {name: value for name, value in vars(self).items() if name != "_nodes"}
+
+    @cached_property
+    def _nodes(self) -> Nodes:
+        trees = [tree.tree_.__getstate__()["nodes"] for tree in self.forest.estimators_]
+        return joined_nodes(trees, TREE_FIELDS)
+
     def _file(self, rows, leaf, counts) -> None:
         """Store rows by leaf, ascending within each."""
         order = np.argsort(leaf, kind="stable")
@@ -563,7 +573,19 @@ class ForestIndex:
         """Return the leaves of rows, numbered through the forest."""
         if len(X) == 0:
             return np.zeros((0, len(self.forest.estimators_)), dtype=np.int64)
-        return forest_leaves(self.forest, X).astype(np.int64) + self._offsets[:-1]
+        leaves = np.empty((len(X), len(self._offsets) - 1), dtype=np.int64)
+        with np.errstate(over="ignore"):
+            single = np.ascontiguousarray(X, dtype=np.float32)
+        if not np.isfinite(single).all():
+            self.forest.apply(single)  # raises its error
+        nodes = self._nodes
+
+        def find(first):
+            part = slice(first, first + _QUERIES_PER_TASK)
+            tree_leaves(single[part], nodes, leaves[part])
+
+        thread_map(find, range(0, len(X), _QUERIES_PER_TASK), self.n_jobs)
+        return leaves
 
     def extended(self, X: np.ndarray, counts: np.ndarray) -> "ForestIndex":
         """Return the same trees with further rows in their leaves.

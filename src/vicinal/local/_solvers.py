@@ -73,7 +73,7 @@ _TINY = 1e-140
 
 def over_queries(function: Callable[[slice], None], n_queries: int, n_jobs: int | None) -> None:
     """Call ``function`` on slices of the queries, in threads."""
-    threads = n_threads(n_jobs)
+    threads = 1 if n_queries == 1 else n_threads(n_jobs)
     size = max(1, min(_QUERIES_PER_TASK, -(-n_queries // threads)))
     slices = [slice(i, min(i + size, n_queries)) for i in range(0, n_queries, size)]
     thread_map(function, slices, n_jobs)

@@ -1,0 +1,66 @@
+"""Leaves of rows in the trees of a forest or of gradient boosting, as one array of nodes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vicinal._kernels._jit import jit
+
+# Fields of the nodes of scikit-learn's trees and of its histogram boosting.
+TREE_FIELDS = ("left_child", "right_child", "feature", "threshold", "missing_go_to_left")
+BOOSTED_FIELDS = ("left", "right", "feature_idx", "num_threshold", "missing_go_to_left")
+
+
+class Nodes(NamedTuple):
+    """Nodes of several trees; children are numbered through all trees, -1 at leaves."""
+
+    roots: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray  # whether missing values go left
+
+
+def joined_nodes(trees: Sequence[np.ndarray], fields: Sequence[str]) -> Nodes:
+    """Join the nodes of trees, which are structured arrays with these fields."""
+    nodes = np.concatenate(trees)
+    sizes = [len(tree) for tree in trees]
+    roots = np.cumsum([0, *sizes[:-1]])
+    left, right, feature, threshold, missing = (nodes[name] for name in fields)
+    inner = left.astype(np.int64) > 0  # nothing leads to the root; of a leaf it is -1 or 0
+    shift = np.repeat(roots, sizes)
+    left, right = (np.where(inner, shift + child, -1) for child in (left, right))
+    feature, threshold = feature.astype(np.int64), threshold.astype(np.float64)
+    return Nodes(roots, left, right, feature, threshold, missing.astype(bool))
+
+
+@jit
+def _leaf_of(row, nodes, root):
+    node = root
+    while nodes.left[node] >= 0:
+        value = row[nodes.feature[node]]
+        goes_left = value <= nodes.threshold[node]
+        if goes_left or (nodes.missing_left[node] and np.isnan(value)):
+            node = nodes.left[node]
+        else:
+            node = nodes.right[node]
+    return node
+
+
+@jit
+def tree_leaves(X, nodes, leaves):
+    """Write the leaf of every row in every tree into ``leaves`` of shape (n_samples, n_trees)."""
+    for t in range(len(nodes.roots)):
+        for i in range(len(X)):
+            leaves[i, t] = _leaf_of(X[i], nodes, nodes.roots[t])
+
+
+@jit
+def add_leaf_values(X, nodes, values, scores):
+    """Add the values of all leaves to the scores; tree t adds to column t modulo their number."""
+    for i in range(len(X)):
+        for t in range(len(nodes.roots)):
+            leaf = _leaf_of(X[i], nodes, nodes.roots[t])
+            scores[i, t % scores.shape[1]] += values[leaf]
