@@ -92,6 +92,18 @@ def grow_tree(tree: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray, rng)
     return grown
 
 
+def boosted_parts(model: Any) -> tuple[list, np.ndarray]:
+    """Return all trees of histogram boosting in the order of the rounds, and where they start."""
+    return [tree for trees in model._predictors for tree in trees], model._baseline_prediction
+
+
+def boosted_outputs(model: Any, scores: np.ndarray) -> np.ndarray:
+    """Return probabilities or values for raw scores of histogram boosting."""
+    if hasattr(model, "classes_"):
+        return model._loss.predict_proba(scores)
+    return model._loss.link.inverse(scores.ravel())
+
+
 def neighbor_targets(model: Any) -> np.ndarray:
     """Return the targets of the training rows of a nearest-neighbour model of scikit-learn."""
     targets = np.asarray(model._y)

@@ -118,7 +118,7 @@ def thread_map(
     functions can check it and end.
     """
     items = list(items)
-    threads = min(n_threads(n_jobs), len(items))
+    threads = len(items) if len(items) <= 1 else min(n_threads(n_jobs), len(items))
     if threads <= 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:

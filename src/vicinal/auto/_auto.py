@@ -37,15 +37,13 @@ from vicinal._base._unseen import report_unseen
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.auto._fit import fit_ensemble, fit_to_blocks, sample_blocks
+from vicinal.auto._predict import FEW_ROWS
 from vicinal.auto._settings import resolve
 from vicinal.auto._tables import read_queries, read_table
 
 # Training rows that a row is compared with.
 _MOST_COMPARED = 200
 _SPLITS = HasMethods(["split", "get_n_splits"])
-# Up to so many rows, threads of scikit-learn's boosting wait longer for each other than they work;
-# where other programs keep the cores busy, many times as long.
-_FEW_ROWS = 1000
 # Neighbours that an explanation lists; its summary counts all.
 _MOST_NEIGHBORS = 200
 # Rare classes that a warning names.
@@ -208,7 +206,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         check_is_fitted(self)
         rows = self._encoded(X)
         classes = getattr(self, "classes_", None)
-        n_threads = 1 if num_samples(X) <= _FEW_ROWS else None
+        n_threads = 1 if num_samples(X) <= FEW_ROWS else None
         parts = []
         with threadpool_controller().limit(limits=n_threads, user_api="openmp"):
             for model in self.estimators_:

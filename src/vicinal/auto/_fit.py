@@ -16,7 +16,6 @@ from vicinal._base import (
     Survey,
     TrainingData,
     _clock,
-    aligned_predictions,
     as_numpy,
     check_magnitude,
     class_factors,
@@ -31,6 +30,7 @@ from vicinal._base._compat import threadpool_controller
 from vicinal._conformal import HeldOutRows
 from vicinal.auto._base_models import TableShape
 from vicinal.auto._encodings import Encodings
+from vicinal.auto._predict import base_predictions
 from vicinal.auto._scorers import held_out_score
 from vicinal.auto._search import Pool, Search, Trial, TrialData, search_models
 from vicinal.auto._settings import Settings
@@ -112,8 +112,7 @@ class BaseModel:
 
     def predict(self, X, classes: np.ndarray | None) -> np.ndarray:
         """Return predictions, or probabilities of ``classes`` before calibration, as columns."""
-        method = "predict" if classes is None else "predict_proba"
-        return aligned_predictions(self.estimator, X, method, classes)
+        return base_predictions(self.estimator, X, classes)
 
 
 def fit_ensemble(data: Table, class_weight: Any, n_given: int, settings: Settings) -> EnsembleFit:

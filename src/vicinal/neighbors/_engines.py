@@ -268,7 +268,8 @@ class GraphEngine(_FetchingEngine):
 
 def _parts(n_queries, n_jobs, bytes_per_query=1):
     """Cut the queries into parts, several per thread for balance."""
-    share = -(-n_queries // (8 * n_threads(n_jobs)))
+    threads = 1 if n_queries == 1 else n_threads(n_jobs)
+    share = -(-n_queries // (8 * threads))
     return list(row_blocks(n_queries, bytes_per_query, max_rows=max(64, -(-share // 64) * 64)))
 
 

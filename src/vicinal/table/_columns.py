@@ -261,7 +261,9 @@ class _CategoryColumn(ColumnEncoder):
 
     def _is_unread(self, values):
         labels = parsing.as_labels(values).tolist()
-        new = set(labels) - {*self.categories_}
+        new = set(labels) - {None, *self.categories_}
+        if not new:
+            return np.zeros(len(values), dtype=bool)
         return np.array([label in new for label in labels], dtype=bool)
 
 

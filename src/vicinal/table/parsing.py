@@ -91,6 +91,9 @@ def _read_pandas(series: Any) -> np.ndarray:
         return series.to_numpy(dtype="datetime64[us]")
     if kind == "m":
         return series.to_numpy(dtype="timedelta64[us]")
+    if type(series.dtype).__name__ == "CategoricalDtype":
+        known = [*series.array.categories.tolist(), math.nan]  # code -1 is a missing value
+        return _read_objects([known[code] for code in series.array.codes.tolist()])
     return _read_objects((series if series.dtype == object else series.astype(object)).tolist())
 
 
@@ -378,6 +381,8 @@ def as_dates(values: np.ndarray, formats: Sequence[str]) -> np.ndarray:
 def as_labels(values: np.ndarray) -> np.ndarray:
     """Return a column as texts, ``None`` for a missing value."""
     if values.dtype == object:
+        if {*map(type, values)} <= {str, type(None)}:
+            return values
         return np.array([v if isinstance(v, str) else None for v in values], dtype=object)
     pairs = zip(values, missing_values(values), strict=True)
     texts = [None if missing else label_of(value) for value, missing in pairs]

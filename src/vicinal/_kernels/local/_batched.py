@@ -248,7 +248,7 @@ def least_squares_fits(queries: Queries, Y: np.ndarray | None, out: np.ndarray) 
 
 def is_small(queries: Queries, alphas, *, relative: bool) -> bool:
     """Return whether the fits are too few for compiled code to pay."""
-    sizes = np.diff(queries.indptr)
+    sizes = queries.indptr[1:] - queries.indptr[:-1]
     k, p = sizes.max(initial=0), n_design_columns(queries.X.shape[1], queries.degree)
     work = len(sizes) * k * p * (min(p, k) + 4.0)
     is_everyday = relative and np.min(alphas) >= _LEAST_PENALTY and np.max(alphas) < np.inf

@@ -222,14 +222,15 @@ def smooth_targets(indptr, indices, smoother, Y) -> np.ndarray:
 def smooth_classes(indptr, indices, smoother, codes, n_classes: int) -> np.ndarray:
     """Return sum_i l_i(q) 1{y_i = c}, the fit to indicator columns, without forming them."""
     n_queries = len(indptr) - 1
-    entry = np.repeat(np.arange(n_queries) * n_classes, np.diff(indptr)) + codes[indices]
+    entry = np.repeat(np.arange(n_queries) * n_classes, indptr[1:] - indptr[:-1]) + codes[indices]
     sums = np.bincount(entry, smoother, minlength=n_queries * n_classes)
     return sums.reshape(n_queries, n_classes)
 
 
 def is_pure(indptr, indices, codes) -> np.ndarray:
     """Return which queries have neighbours of one class only."""
-    differs = np.diff(codes[indices], prepend=0) != 0
+    own = codes[indices]
+    differs = np.concatenate([own[:1] != 0, own[1:] != own[:-1]])
     differs[indptr[:-1][indptr[:-1] < len(indices)]] = False  # first neighbours
     changes = np.concatenate([[0], np.cumsum(differs)])
     return changes[indptr[1:]] == changes[indptr[:-1]]
