@@ -1,5 +1,7 @@
 """What do things cost: the first minute, a fit, one row, a file, a busy machine, more rows?
 
+The part ``compared`` has predictions, files and explanations with LightGBM in the same process.
+
 Seconds are of the processor, all threads together, unless they are called wall seconds; every case
 is a process of its own. ``--parts`` names what is run; the page has whatever was. ``--rows`` names
 the sizes of the growth (10^6 takes minutes). The Python of an environment with CatBoost, such as
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _harness import ResultsPage, is_rebuilding, stored
+from _harness import ResultsPage, is_rebuilding, processor_timed, stored, timed
 
 # What every child begins with: named tables, and a clock that counts from its start.
 HEAD = """
@@ -137,6 +139,17 @@ found["members"] = [base.name for base in fitted.estimators_]
 print(json.dumps(found))
 """
 SPIN = "while True: pass"
+# Both models get the table as it was given: an array, or a frame with categories.
+COMPARED = """
+import json, sys
+from bench_costs import compare_with_lightgbm
+print(json.dumps(compare_with_lightgbm(*sys.argv[1:])))
+"""
+COMPARED_SETS = (
+    ("wdbc", "1000"), ("satimage", "1000"), ("satimage", "5000"), ("adult", "1000"),
+    ("adult", "5000"), ("airfoil", "1000"), ("grid_stability", "5000"),
+)  # fmt: skip
+N_LOOPS, N_ROWS = 8, 10_000
 # Both read the same files, fit the same rows and answer the same others.
 ADULT = """
 import time, json, sys, pandas
@@ -217,9 +230,9 @@ def shell_row() -> dict:
         return {"seconds": min(taken[1:]), "imports": min(_seconds_of(imports) for _ in range(2))}
 
 
-def _seconds_of(command: list[str]) -> float:
+def _seconds_of(command: list[str], check: bool = True, cwd: str | None = None) -> float:
     before = os.times()
-    subprocess.run(command, env=installed(), check=True, capture_output=True)
+    subprocess.run(command, env=installed(), check=check, capture_output=True, cwd=cwd)
     after = os.times()
     return sum(after[2:4]) - sum(before[2:4])
 
@@ -251,6 +264,93 @@ def beside_spinning(name: str) -> dict:
     finally:
         for process in spinning:
             process.kill()
+
+
+def compare_with_lightgbm(name: str, part: str) -> dict:
+    """Return the costs of both models, fitted to the same rows: [ours, LightGBM] of each."""
+    import pickle
+
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    from bench_auto import ours, split, task_of
+    from vicinal.io import load, save
+
+    rows, task = split(name, part, 0), task_of(name)
+    X, Q = rows.part("given")
+    y = rows.table.y[rows.train]
+    peer = LGBMClassifier if task == "classification" else LGBMRegressor
+    models = [ours(task).fit(X, y), peer(n_jobs=1, verbose=-1, random_state=0).fit(X, y)]
+    one, many = Q[:1], (Q.iloc if hasattr(Q, "iloc") else Q)[np.arange(N_ROWS) % len(Q)]
+
+    def row() -> list[float]:
+        calls = [[timed(lambda m=m: m.predict(one))[0] for _ in range(30)] for m in models]
+        return [float(np.median(times)) for times in calls]
+
+    row()
+    found = {"rows": len(y), "columns": X.shape[1], "row": row()}
+    loops = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(N_LOOPS)]
+    try:
+        time.sleep(1.0)
+        found["busy"] = row()
+    finally:
+        for loop in loops:
+            loop.kill()
+    found["many"] = [processor_timed(lambda m=m: m.predict(many), repeat=3)[0] for m in models]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.vicinal"
+        save(models[0], path)
+        found["file"] = [path.stat().st_size, len(pickle.dumps(models[1]))]
+        found["load"] = processor_timed(lambda: load(path), repeat=5)[0]
+    found["explain"] = explain_seconds(models[0], one)
+    return found
+
+
+def explain_seconds(model, row, repeat: int = 3, **options) -> float:
+    """Return the least seconds of an explanation of a row."""
+    from vicinal.inspection import explain
+
+    row = row if hasattr(row, "columns") else row[0]
+    explain(model, row, **options)
+    return processor_timed(lambda: explain(model, row, **options), repeat=repeat)[0]
+
+
+def counterfactual_seconds() -> dict:
+    """Return the seconds of explanations with counterfactuals, of numbers and of mixed columns."""
+    import pandas as pd
+    from sklearn.datasets import load_breast_cancer, make_classification
+
+    from bench_auto import ours
+
+    X, y = load_breast_cancer(return_X_y=True)
+    model = ours("classification").fit(X, y)
+    found = {"breast_cancer, one": explain_seconds(model, X[:1], 2, X_train=X)}
+    numbers, y = make_classification(1000, 20, n_informative=8, random_state=0)
+    frame = pd.DataFrame({f"x{j}": column for j, column in enumerate(numbers.T)})
+    for j in range(8):
+        frame[f"x{j}"] = pd.qcut(frame[f"x{j}"], 3 + j % 3, labels=list("abcde"[: 3 + j % 3]))
+    model = ours("classification").fit(frame, y)
+    options = {"X_train": frame, "n_counterfactuals": 3}
+    found["1,000 x 20 mixed, three"] = explain_seconds(model, frame[:1], 2, **options)
+    return found
+
+
+def command_seconds() -> dict:
+    """Return the processor seconds of commands that load no model."""
+    commands = {
+        "vicinal --help": ["--help"],
+        "vicinal info": ["info", "model.vicinal"],
+        "predict, no table": ["predict", "model.vicinal", "none.csv"],
+        "compare, no table": ["compare", "none.csv", "--target", "y"],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        code = "from vicinal.io import save\nX, y = table('wine')\nfrom pathlib import Path\n"
+        code += f"save(model(y).fit(X, y), Path('{folder}/model.vicinal'))\nprint('{{}}')"
+        child(HEAD + code)
+        run = [sys.executable, "-c", "from vicinal.cli import main; main()"]
+        return {
+            name: min(_seconds_of([*run, *arguments], cwd=folder, check=False) for _ in range(3))
+            for name, arguments in commands.items()
+        }
 
 
 def start_section(page: ResultsPage) -> None:
@@ -341,6 +441,34 @@ def busy_section(page: ResultsPage) -> None:
     )
 
 
+def compared_section(page: ResultsPage) -> None:
+    head = ["table", "one row, ms", "LightGBM", f"beside {N_LOOPS} loops", "LightGBM"]
+    head += [f"{N_ROWS:,} rows, s", "LightGBM", "file, MB", "LightGBM", "load, s", "explain, s"]
+    lines = []
+    for name, part in COMPARED_SETS:
+        one = page.case(("compared", name, part), lambda n=name, p=part: _compared(n, p))
+        costs = [*one["row"], *one["busy"]]
+        line = [f"{name}, {one['rows']:,} x {one['columns']}", *(1e3 * cost for cost in costs)]
+        files = [size / 1e6 for size in one["file"]]
+        lines.append([*line, *one["many"], *files, one["load"], one["explain"]])
+    page.text("## One row, many rows, files and explanations compared with LightGBM")
+    page.table(head, lines)
+    page.text(
+        "Single rows in wall milliseconds (median of 30 calls), alone and beside processes that "
+        "compute without end; all else in processor seconds. Each table is given to both models "
+        "as it is: an array, or a frame with categories."
+    )
+    found = page.case(("counterfactuals",), counterfactual_seconds)
+    commands = page.case(("commands",), command_seconds)
+    lines = [[f"explanation with counterfactuals: {name}", s] for name, s in found.items()]
+    page.table(["what", "seconds"], [*lines, *([f"`{n}`", s] for n, s in commands.items())])
+
+
+def _compared(name: str, part: str) -> dict:
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    return child(COMPARED, name, part, PYTHONPATH=path)
+
+
 def growth_section(page: ResultsPage, sizes: Sequence[int]) -> None:
     rows, found = [], {}
     for n in sizes:
@@ -369,6 +497,7 @@ PARTS = {
     "adult": adult_section,
     "row": row_section,
     "busy": busy_section,
+    "compared": compared_section,
     "growth": growth_section,
 }
 # The first case of each part, which tells whether it was run.
@@ -379,6 +508,7 @@ FIRST_CASES = {
     "adult": ("adult", "ours"),
     "row": ("one row", "wine"),
     "busy": ("busy", "breast_cancer"),
+    "compared": ("compared", *COMPARED_SETS[0]),
     "growth": ("growth", 1000),
 }
 SIZES = (1000, 10_000, 100_000, 1_000_000)
@@ -398,7 +528,7 @@ def main():
         "The first minute in a new environment, a fit, one row, a model file, a busy machine, more "
         "rows. Seconds are of the processor, all threads together, unless they are called wall "
         "seconds.",
-        packages=("pandas", "joblib"),
+        packages=("pandas", "joblib", "lightgbm"),
     )
     cases = stored("costs")
     known = [n for n in SIZES if cases.has("growth", n)]
