@@ -19,6 +19,7 @@ from vicinal._base import (
     random_seeds,
     row_blocks,
     saved,
+    store_parameters,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
@@ -189,8 +190,7 @@ class WeightedLDA(_LinearScores):
     }
 
     def __init__(self, shrinkage=None, *, priors=None):
-        self.shrinkage = shrinkage
-        self.priors = priors
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -358,9 +358,7 @@ class AveragedPerceptron(_LinearScores):
     }
 
     def __init__(self, max_iter=10, *, class_weight=None, random_state=None):
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -500,9 +498,7 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
     }
 
     def __init__(self, method="cholesky", *, shrinkage=0.0, tol=1e-10):
-        self.method = method
-        self.shrinkage = shrinkage
-        self.tol = tol
+        store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y=None, sample_weight=None):
