@@ -27,6 +27,7 @@ from scipy import sparse
 
 from vicinal._base import namespace, positive_part, row_blocks
 from vicinal._kernels._jit import fast_jit, jit
+from vicinal._kernels.ensemble._boosting import weighted_quantile
 from vicinal._kernels.linear._covariance import standard_scale, usable_scale
 from vicinal._kernels.neighbors._nearest import select_first
 
@@ -141,7 +142,8 @@ def robustness_weights(residuals: np.ndarray, sample_weight: np.ndarray | None) 
     Cleveland (1979), section 2; the guards 0.001 and 0.999 are LOESS's own.
     """
     size = np.abs(residuals)
-    scale = 6.0 * (np.median(size) if sample_weight is None else _median(size, sample_weight))
+    weights = np.ones_like(size) if sample_weight is None else sample_weight
+    scale = 6.0 * float(weighted_quantile(size, 0.5, weights))
     if scale <= 0.0:
         return np.ones_like(size)
     u = size / scale
@@ -149,17 +151,6 @@ def robustness_weights(residuals: np.ndarray, sample_weight: np.ndarray | None) 
     weights[u < 0.001] = 1.0
     weights[u > 0.999] = 0.0
     return weights
-
-
-def _median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted median (mean of the middle two at a tie)."""
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(weights[order])
-    half = 0.5 * total[-1]
-    tolerance = 1e-12 * total[-1]
-    low = values[order[np.searchsorted(total, half - tolerance)]]
-    high = values[order[min(np.searchsorted(total, half + tolerance), len(values) - 1)]]
-    return float(0.5 * (low + high))
 
 
 _SLOPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
