@@ -1030,7 +1030,15 @@ def dot_plot(path, panels):
 
 
 def plot_figure(name):
-    """Plot the figure of a page, if it has one of its own; return whether it has."""
+    """Plot the figures of a page that come from cases or its tables; return whether it has any."""
+    if name == "auto":
+        import bench_autogluon as autogluon
+        from bench_comparison import ROWS, draw_cost, draw_sets, parts_at
+
+        draw_cost(parts_at(ROWS[0]))
+        draw_sets(parts_at(ROWS[0]), "CatBoost")
+        autogluon.draw(autogluon.all_parts())
+        return True
     panels = FINDINGS[name]().panels if name in FINDINGS else []
     if panels:
         dot_plot(RESULTS / "figures" / f"{name}.png", panels)

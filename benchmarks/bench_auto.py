@@ -1,8 +1,8 @@
-"""Is the first call what a person keeps after trying everything?
+"""Are AutoClassifier and AutoRegressor as good as the best of other libraries?
 
 Every set of the collection, by random splits with at most 1,000 or 5,000 training rows, and the
 published splits whole: ``AutoClassifier()`` and ``AutoRegressor()`` compared with defaults of the
-field, and beside themselves with members left out. CatBoost, XGBoost, EBM and xRFM run in the
+field, and with ensembles without some families. CatBoost, XGBoost, EBM and xRFM run in the
 Python named by VICINAL_PEERS. Cases are kept one by one:
 run any of them (``--parts``, ``--sets``, ``--models``, ``--seeds``), in any order, by several
 processes; the page shows what there is, a split when every model of its table has answered it.
@@ -52,11 +52,7 @@ SINGLE = (
 ELSEWHERE = ("CatBoost", "XGBoost")
 SLOW = ("EBM", "xRFM")  # asked about fewer splits
 KINDS = ("constant", "local", "forest", "boosting", "linear", "gradient", "svm", "kernel")
-ABLATION = {
-    **{f"without {kind}": [k for k in KINDS if k != kind] for kind in KINDS[1:]},
-    "local kinds alone": ["constant", "local", "gradient", "kernel"],
-    "known kinds alone": ["constant", "forest", "boosting", "linear", "svm"],
-}
+ABLATION = {f"without {kind}": [k for k in KINDS if k != kind] for kind in KINDS[1:]}
 # Our members under the weights that suit the test rows best: what better weighing could gain.
 HINDSIGHT = "weights in hindsight"
 CLASSIFICATION = (
@@ -365,7 +361,7 @@ def rank_table(page: ResultsPage, task: str, part: str, labels, caption: str) ->
 _COSTS = {
     "fit": "fit, processor seconds",
     "predict": "predict, processor seconds",
-    "memory": "most memory while at it, MB",
+    "memory": "peak memory, MB",
 }
 
 
@@ -433,22 +429,22 @@ def published_table(page: ResultsPage) -> None:
     header += ["our fit, CPU s", "/ forest's", "our predict, CPU s"]
     page.text(
         "## Published splits\n\nTest error in %, all training rows; forests of 500 trees. On a "
-        "GPU (section AutoClassifier on a GPU) neural networks are used and trees are not; the "
-        "targets are for the processor. "
-        "LightGBM and histogram boosting put no penalty on leaves by default, and run "
-        "away on shuttle, one of whose classes has six training rows."
+        "GPU (section AutoClassifier on a GPU) neural networks are used and trees are not. "
+        "LightGBM and histogram boosting put no penalty on leaves by default, and fail "
+        "on shuttle, one of whose classes has six training rows."
     )
     page.table(header, rows)
     page.text("\n".join(mixed))
 
 
-def honesty(page: ResultsPage) -> None:
-    """Add how often the score that was told held on rows that nobody had seen."""
+def score_table(page: ResultsPage) -> None:
+    """Add how often the estimated score was right on test rows."""
     page.text(
-        "## Was the score honest?\n\nHow often the error that `score_` estimated was within two "
-        "standard errors of the error on fresh rows: its own (`score_error_`), and that of the "
-        "difference, because fresh rows are a sample, too. Aim: 93 %. The mean is of the "
-        "difference, estimate less found, in its standard errors."
+        "## Estimated scores compared with test scores\n\nHow often the error that `score_` "
+        "estimated was within two standard errors of the error on test rows: its own "
+        "(`score_error_`), and that of the difference, because test rows are a sample, too. For a "
+        "normal variable it is 95 %. The mean is of the difference, estimate less found, in its "
+        "standard errors."
     )
     rows = []
     for task, names in (("classification", CLASSIFICATION), ("regression", REGRESSION)):
@@ -474,19 +470,15 @@ def honesty(page: ResultsPage) -> None:
 
 
 def ablation(page: ResultsPage) -> None:
-    """Add mixtures with kinds of members left out."""
+    """Add ensembles without kernel ridge and gradient metrics on more rows."""
     smooth = (OURS, "without gradient", "without kernel")
-    if is_answered("1000", smooth):
+    if is_answered("5000", smooth):
         page.text(
-            "## What each model family adds\n\nEnsembles without some families. Kernel ridge is "
-            "tried on numbers alone, up to 5,000 rows."
+            "## Without gradient metrics and kernel ridge, at most 5,000 rows\n\nAt most 1,000 "
+            "rows: [What each model family adds](#what-each-model-family-adds). Kernel ridge is "
+            "tried in regression alone."
         )
-    labels = [label for label in ABLATION if label != "without kernel"]
-    rank_table(page, "classification", "1000", (OURS, *labels), "**Classification**, 1,000 rows")
-    rank_table(page, "regression", "1000", (OURS, *ABLATION), "**Regression**, 1,000 rows")
-    for part, rows in (("1000", "1,000"), ("5000", "5,000")):
-        caption = f"**Regression**, gradient metrics and kernel ridge, {rows} rows"
-        rank_table(page, "regression", part, smooth, caption)
+        rank_table(page, "regression", "5000", smooth, "**Regression**")
 
 
 def write(page: ResultsPage) -> None:
@@ -522,13 +514,13 @@ def write(page: ResultsPage) -> None:
     if is_answered("5000", labels):
         page.text(
             "## At most 5,000 rows\n\nTwo classes of shuttle have two rows each. Histogram "
-            "boosting, which has no penalty on leaves by default, runs away on them."
+            "boosting, which has no penalty on leaves by default, fails on them."
         )
     for task in ("classification", "regression"):
         rank_table(page, task, "5000", labels, f"**{task.capitalize()}**")
     published_table(page)
     ablation(page)
-    honesty(page)
+    score_table(page)
     page.write()
 
 

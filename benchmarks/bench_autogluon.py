@@ -155,7 +155,9 @@ def draw(parts: list[dict]) -> None:
     import matplotlib.pyplot as plt
 
     tasks = ("classification", "regression")
-    figure, axes = plt.subplots(1, 2, figsize=(10.4, 4.8))
+    figure, axes = plt.subplots(
+        2, 1, figsize=(6.6, 8.4), height_ratios=(len(CLASSIFICATION), len(REGRESSION))
+    )
     for axis, task in zip(axes, tasks, strict=True):
         of_task = [part for part in parts if part["task"] == task]
         order = [name for name in SETS if any(name in part["names"] for part in of_task)]

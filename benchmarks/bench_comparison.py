@@ -314,9 +314,9 @@ def draw_cost(found) -> None:
     """Plot the loss ratio over fit seconds, one mark per library with its interval."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(found), figsize=(5.2 * len(found), 4.6), squeeze=False)
+    figure, axes = plt.subplots(len(found), 1, figsize=(6.6, 3.6 * len(found) + 0.8), squeeze=False)
     shapes = dict(zip(MODELS, "**osD^vPX", strict=True))
-    for axis, part in zip(axes[0], found, strict=True):
+    for axis, part in zip(axes[:, 0], found, strict=True):
         for k, label in enumerate(MODELS):
             if label not in part["labels"]:
                 continue
@@ -324,12 +324,12 @@ def draw_cost(found) -> None:
             is_ours = label.startswith(OURS)
             axis.errorbar(
                 part["summary"][label]["seconds"], value, [[value - low], [high - value]],
-                fmt=shapes[label], ms=13 if is_ours else 7, color=f"C{k}", elinewidth=1,
+                fmt=shapes[label], ms=14 if is_ours else 8, color=f"C{k}", elinewidth=1.2,
                 label=label, zorder=3 if is_ours else 2,
             )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel="fit, processor seconds (left: faster)")
         shown = "log loss" if part["task"] == "classification" else "squared error"
-        axis.set_ylabel(f"{shown} / that of vicinal (lower: better)")
+        axis.set_ylabel(f"{shown} / that of vicinal\n(lower: better)")
         low, high = axis.get_ylim()
         ticks = (0.9, 1, 1.1, 1.25, 1.5, 2, 3) if high < 4 else (1, 1.5, 2, 3, 5, 10)
         axis.set_yticks([t for t in ticks if low < t < high])
@@ -337,43 +337,57 @@ def draw_cost(found) -> None:
         axis.get_yaxis().set_major_formatter("{x:g}")
         axis.minorticks_off()
         axis.axhline(1.0, color="0.8", zorder=0)
-        axis.set_title(f"{part['task']}, {part['rows']:,} rows, {len(part['names'])} sets")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), ncol=5, loc="lower center", fontsize=9)
-    figure.tight_layout(rect=(0, 0.11, 1, 1))
-    figure.savefig(RESULTS / "figures" / "comparison_cost.png", dpi=110)
+        axis.set_title(f"{part['task']}, at most {part['rows']:,} rows, {len(part['names'])} sets")
+    figure.tight_layout(rect=(0, 0.8 / figure.get_figheight(), 1, 1))
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), ncol=3, loc="lower center")
+    figure.savefig(RESULTS / "figures" / "comparison_cost.png", dpi=100)
+    plt.close(figure)
 
 
 def draw_sets(found, other: str) -> None:
     """Plot the loss ratio of every set to another library and to the best other one."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(found), figsize=(5.2 * len(found), 4.8), squeeze=False)
-    for axis, part in zip(axes[0], found, strict=True):
+    n_sets = [len(part["names"]) for part in found]
+    figure, axes = plt.subplots(
+        len(found), 1, figsize=(6.6, 0.25 * sum(n_sets) + 1.3 * len(found)), squeeze=False,
+        height_ratios=n_sets,
+    )  # fmt: skip
+    for axis, part in zip(axes[:, 0], found, strict=True):
         labels, loss = part["labels"], part["loss"]
         mine = loss[:, :, labels.index(OURS)]
+        theirs = loss[:, :, labels.index(other)]
         peers = [j for j, m in enumerate(labels) if not m.startswith(OURS)]
         best = np.nanmin(loss[:, :, peers].mean(axis=1), axis=1)
-        ratio = np.log(mine / loss[:, :, labels.index(other)])
+        ratio = np.log(mine / theirs)
         error = ratio.std(axis=1, ddof=1) / np.sqrt(ratio.shape[1])
+        difference = mine - theirs
+        limit = difference.std(axis=1, ddof=1) / np.sqrt(ratio.shape[1])
+        is_lost = difference.mean(axis=1) > limit
         order = np.argsort(-ratio.mean(axis=1))
+        mean, bars = np.exp(ratio.mean(axis=1)), np.exp(error)
+        for which, color, note in ((~is_lost, "C0", ""), (is_lost, "C3", ", which is better")):
+            at = np.flatnonzero(which[order])
+            i = order[at]
+            axis.errorbar(
+                mean[i], at, xerr=[mean[i] - mean[i] / bars[i], mean[i] * bars[i] - mean[i]],
+                fmt="o", color=color, label=f"to {other}{note}" if len(i) else None,
+            )  # fmt: skip
         at = np.arange(len(order))
-        mean = np.exp(ratio.mean(axis=1))[order]
-        bars = np.exp(error[order])
-        axis.errorbar(
-            mean, at, xerr=[mean - mean / bars, mean * bars - mean], fmt="o", label=f"to {other}"
-        )
-        axis.plot((mine.mean(axis=1) / best)[order], at, "k|", ms=9, label="to the best other")
+        axis.plot((mine.mean(axis=1) / best)[order], at, "k|", ms=11, label="to the best other")
         axis.set_yticks(at, [part["names"][i] for i in order])
         axis.axvline(1.0, color="0.7", zorder=0)
         axis.set(xscale="log", xlabel="loss of vicinal / loss of the other (left: vicinal better)")
+        axis.set_xlim(right=max(1.15, axis.get_xlim()[1]))
         ticks = [t for t in (0.2, 0.3, 0.5, 0.7, 1, 1.2, 1.5, 2) if t > axis.get_xlim()[0]]
         axis.set_xticks([t for t in ticks if t < axis.get_xlim()[1]])
         axis.get_xaxis().set_major_formatter("{x:g}")
         axis.minorticks_off()
-        axis.set_title(f"{part['task']}, {part['rows']:,} rows")
-        axis.legend(loc="lower left", fontsize=8)
+        axis.set_title(f"{part['task']}, at most {part['rows']:,} rows")
+        axis.legend(loc="lower left", fontsize=9)
     figure.tight_layout()
-    figure.savefig(RESULTS / "figures" / "comparison_sets.png", dpi=110)
+    figure.savefig(RESULTS / "figures" / "comparison_sets.png", dpi=100)
+    plt.close(figure)
 
 
 def main() -> None:

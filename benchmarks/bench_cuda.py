@@ -391,25 +391,7 @@ def write_page(store: Cases) -> None:
     write_local(page, cpu, on_rows, top)
     write_covtype(page, cpu, on_covtype, top)
     write_gradient(page, cpu, gradient, top)
-    write_bars(page, on_rows)
     page.write()
-
-
-def write_bars(page, found):
-    rate = N_QUERIES / found["squared_hinge"]["seconds"]
-    gap = max(max(found[solver]["gap"], found[solver]["letter_gap"]) for solver in SOLVERS)
-    page.text("## Targets")
-    page.table(
-        ["question", "target", "ours", "reached"],
-        [
-            ["squared hinge, float32", ">= 300,000 queries/s", f"{rate:,.0f}", _word(rate >= 3e5)],
-            ["float32 scores compared with the CPU", "<= 1e-4", f"{gap:.1e}", _word(gap <= 1e-4)],
-        ],
-    )
-
-
-def _word(met):
-    return "yes" if met else "no"
 
 
 def write_local(page, cpu, found, top):

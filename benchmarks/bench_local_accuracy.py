@@ -16,9 +16,6 @@ from _harness import processor_timed as timed
 from vicinal.local import LocalClassifier
 
 SETS = ("satimage", "pendigits", "letter", "optdigits")
-RIDGE_BARS = {"satimage": 8.4, "pendigits": 2.0, "letter": 3.0, "optdigits": 1.7}
-LOGISTIC_BARS = {"satimage": 7.85, "pendigits": 1.86, "letter": 2.80, "optdigits": 1.11}
-CALIBRATED = ("satimage", "letter", "optdigits")
 
 
 class TunedSVC(ClassifierMixin, BaseEstimator):
@@ -150,12 +147,6 @@ def fill(page):
             if "chosen" in model
         ],
     )
-    page.text(
-        "Left out since the first page: the logistic model with k and alpha chosen, which took "
-        "nine minutes for errors of 8.05, 1.74, 3.00 and 1.39 %, and the choice of the metric, "
-        "which `LocalClassifier` no longer makes."
-    )
-    bars(page, found)
 
 
 def main():
@@ -173,29 +164,6 @@ def main():
 def _calibration(row):
     temperature = "-" if row["T"] is None else f"{row['T']:.3f}"
     return f"{row['ece']:.3f} / {row['log loss']:.3f} / {temperature}"
-
-
-def bars(page, found):
-    ridge = found["local ridge, k = 40, alpha = 1"]
-    logistic = found["local logistic, k = 40, alpha = 0.1"]
-    rows = []
-    for name in SETS:
-        error = ridge[name]["error"]
-        rows.append(
-            [f"ridge, {name}", f"<= {RIDGE_BARS[name]}", f"{error:.2f}", error <= RIDGE_BARS[name]]
-        )
-    for name in SETS:
-        error, bar = logistic[name]["error"], LOGISTIC_BARS[name]
-        rows.append(
-            [f"logistic, {name}", f"within 0.3 of {bar}", f"{error:.2f}", error <= bar + 0.3]
-        )
-    for name in CALIBRATED:
-        ece = ridge[name]["ece"]
-        rows.append([f"calibration error, {name}", "<= 0.03", f"{ece:.3f}", ece <= 0.03])
-    page.text("## Targets")
-    page.table(
-        ["question", "target", "ours", "reached"], [[*r[:3], "yes" if r[3] else "no"] for r in rows]
-    )
 
 
 if __name__ == "__main__":

@@ -84,9 +84,9 @@ def main(shrink):
         "scikit-learn's `working_memory` and by the blocks of the search."
     )
     page.text(
-        f"Target: under 1 GB for 10^6 rows x 16 and 10^5 queries. Measured: {rows[-1][5]} GB for "
-        f"{rows[-1][0]} rows and {rows[-1][1]} queries. Queries are taken in blocks of at most "
-        "8,192, so that more of them cost their own 128 bytes each and nothing else."
+        f"The memory is {rows[-1][5]} GB for {rows[-1][0]} rows and {rows[-1][1]} queries. "
+        "Queries are taken in blocks of at most 8,192, so that more of them cost their own 128 "
+        "bytes each and nothing else."
     )
     page.write()
 

@@ -362,7 +362,7 @@ def interval_part(page, seeds):
         rows,
         "## Intervals\n\nHow many points the mean coverage lies above the nominal one, with its "
         "standard error over splits, and the mean width in deviations of the target; a forest of "
-        f"100 trees, at most {MAX_ROWS} training rows. Target: within 1.5 points on every set.",
+        f"100 trees, at most {MAX_ROWS} training rows.",
     )
     page.text(
         f"{gaps.summary()} Calibration and three predictions take {np.median(costs):.1f} times as "
@@ -424,7 +424,7 @@ def peer_part(page, seeds):
             for key, found in ratios.items()
             if key != "vicinal"
         ],
-        "At equal coverage. Target: no less than 1. A set is won where our intervals are not wider "
+        "At equal coverage. A set is won where our intervals are not wider "
         "at 0.9; of the others, by how much theirs are narrower, with the standard error over "
         "splits.",
     )
@@ -450,7 +450,7 @@ def noise_part(page, seeds):
             )
         ],
         "## Where the noise runs from 0.26 to 2.04\n\nCoverage by fifths of the true noise, "
-        f"weakest first, mean of {len(seeds)} draws. Target: within 4 points in each fifth.",
+        f"weakest first, mean of {len(seeds)} draws.",
     )
 
 
@@ -525,7 +525,7 @@ def support_part(page, seeds):
         ["rarest class left out of", "support", "LocalOutlierFactor", "IsolationForest"],
         rows,
         "Area under the curve for separating an unknown class from new rows of the others, "
-        f"mean and standard error of {N_DRAWS} draws. Target: at least that of both on most sets. "
+        f"mean and standard error of {N_DRAWS} draws. "
         "The distance of typicality was chosen on iris, wbc_original, shuttle, covtype, isolet, "
         "spambase and yaleb.",
     )

@@ -176,8 +176,7 @@ def main():
         ],
         rows,
         "## ABD on sparse rows of the size of news20\n\n20,000 x 1,355,191, generated with "
-        "frequent columns; blocks are made one at a time. Target: 60 s in all and 1.5 GB at 10 "
-        "blocks. A reference run had 3.0 s + 13.9 s and 0.58 GB.",
+        "frequent columns; blocks are made one at a time.",
     )
     found = parts.run(("cost",), cost)
     table = {}

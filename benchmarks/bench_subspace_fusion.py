@@ -287,16 +287,16 @@ def write_page(done):
         page.text(
             f"## Nothing leaks\n\nShuffled labels, 1-NN as local classifier, covtype, 4,000 rows: "
             f"the {n} columns that the fusion learns from have areas under the curve between "
-            f"{low:.3f} and {high:.3f} (target 0.45 to 0.55)."
+            f"{low:.3f} and {high:.3f} (0.5 is chance)."
         )
-    for n_rows, n_clusters, reached in ((16_000, 20, REACHED), (60_000, 75, {})):
+    for n_rows, n_clusters in ((16_000, 20), (60_000, 75)):
         if f"covtype {n_rows}" in done:
-            _covtype_section(page, done[f"covtype {n_rows}"], n_rows, n_clusters, reached)
+            _covtype_section(page, done[f"covtype {n_rows}"], n_rows, n_clusters)
     if "covtype all" in done:
         _covtype_all_section(page, done["covtype all"])
-    for key, bar in (
-        ("census 20000", "Target: error at most 5.25 %, recall at least 32 %."),
-        ("census all", "The paper has 5.0 % (and 5.1 % for DC-SVM) at this size."),
+    for key, published in (
+        ("census 20000", ""),
+        ("census all", " The paper has 5.0 % (and 5.1 % for DC-SVM) at this size."),
     ):
         if key not in done:
             continue
@@ -316,22 +316,13 @@ def write_page(done):
             ],
             rows,
             f"## Census, {case['rows']:,} training rows\n\nRD 2 x 300 and PCA 2 x 300 columns and "
-            f"the full space, linear local models, {case['n_test']:,} test rows. {bar}",
+            f"the full space, linear local models, {case['n_test']:,} test rows.{published}",
         )
     _text_section(page, done)
     page.write()
 
 
-# Errors of a reference run at 16,000 rows, in sample and out of fold.
-REACHED = {
-    "TRBF2 ridge": "14.16 / 12.64",
-    "logistic": "15.35 / 12.84",
-    "ridge, linear": "14.30 / 12.89",
-    "histogram boosting": "26.82 / 12.89",
-}
-
-
-def _covtype_section(page, case, n_rows, n_clusters, reached):
+def _covtype_section(page, case, n_rows, n_clusters):
     ours = case["fusions"]["TRBF2 ridge"][1]
     page.table(
         [
@@ -341,12 +332,8 @@ def _covtype_section(page, case, n_rows, n_clusters, reached):
             "in-sample labels",
             "out-of-fold labels",
             "out-of-fold, full space added",
-            "reference run, in / out",
         ],
-        [
-            [name, *(round(v, 2) for v in row), reached.get(name, "-")]
-            for name, row in case["fusions"].items()
-        ],
+        [[name, *(round(v, 2) for v in row)] for name, row in case["fusions"].items()],
         f"## Covtype, {n_rows:,} training rows\n\nTable 2's settings (RD, PCA, DCA 4 x 40 columns, "
         f"BCD and ABD 4 halves), local DC-SVM with {n_clusters} clusters, C = gamma = 32, five "
         "folds, 8,000 test rows. Error in percent.",
@@ -354,11 +341,8 @@ def _covtype_section(page, case, n_rows, n_clusters, reached):
     gain = 100.0 * (1.0 - ours / case["full"])
     page.text(
         f"The same learner on the full space: {case['full']:.2f} %"
-        + (" (reference run 15.04)" if reached else "")
-        + f". TRBF2 ridge on out-of-fold scores: {ours:.2f} % (standard error {case['se']:.2f}), "
-        f"{gain:.1f} % below it"
-        + (" (bars: at most 13.4 %, at least 8 % below)" if reached else "")
-        + ". Mean of scores "
+        f". TRBF2 ridge on out-of-fold scores: {ours:.2f} % (standard error {case['se']:.2f}), "
+        f"{gain:.1f} % below it. Mean of scores "
         f"{case['mean']:.2f} %, vote {case['vote']:.2f} %, without training. Fit: "
         f"{case['wall']:.0f} s wall, {case['cpu']:.0f} processor seconds."
     )

@@ -191,12 +191,12 @@ def main():
     page.text(
         f"Orthogonal projections: {np.mean([found['fits'] for found in projected]):.1f} fits each, "
         f"{np.mean([found['cpu'] for found in projected]):.0f} processor seconds for "
-        f"540 test rows and ten machines. Platt's sigmoids are fitted to distances of "
-        f"{PLATT_ROWS} training rows, which the machines have seen, as in the paper, and which "
+        f"540 test rows and ten SVMs. Platt's sigmoids are fitted to distances of "
+        f"{PLATT_ROWS} training rows, to which the SVMs were fitted, as in the paper, and which "
         "weigh as many rows as they stand for."
     )
     page.text(
-        "At h = 20 the weights are nearly flat: local machines, projected or not, and linear "
+        "At h = 20 the weights are nearly flat: local SVMs, projected or not, and linear "
         "scores divided by the length of their normals lie within a point of one another, so that "
         "a gain of this size shows comparable scores rather than locality. Smaller bandwidths pay."
     )

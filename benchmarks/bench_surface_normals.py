@@ -1,4 +1,4 @@
-"""Is the plane of a local machine normal to the surface of all of them?"""
+"""Is the hyperplane of a local SVM normal to the surface of all of them?"""
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -170,12 +170,12 @@ def draw():
 def main():
     page = ResultsPage(
         "surface_normals",
-        "Normals of the surface of local machines",
+        "Normals of the surface of local support vector machines",
         "Standardised moons (200 rows, noise 0.06), Gaussian weights with h = 0.6, C = 1: the "
         "cosine between what is taken for the normal and the gradient of F by central differences, "
-        "at the points of the surface nearest to the rows. The paper takes the plane of the "
-        "machine at the point (no derivative of the weights), or equations 7 and 8, which "
-        "invert the two diagonal blocks of the Hessian apart.",
+        "at the points of the surface nearest to the rows. The paper takes the hyperplane of "
+        "the support vector machine (SVM) at the point (no derivative of the weights), or "
+        "equations 7 and 8, which invert the two diagonal blocks of the Hessian apart.",
     )
     printed = page.case(("squared hinge", 0), lambda: squared_hinge(0.0))
     shifted = page.case(("squared hinge", 3), lambda: squared_hinge(3.0))
@@ -184,14 +184,14 @@ def main():
     nothing = ("-", "-", "-")
     lines = (
         ("squared hinge, exact: whole Hessian", nothing, printed["joint"]),
-        ("squared hinge, plane of the machine", (0.993, 0.0079, 0.968), printed["plane"]),
+        ("squared hinge, hyperplane of the SVM", (0.993, 0.0079, 0.968), printed["plane"]),
         ("squared hinge, blocks of equations 7 and 8", nothing, printed["blocks"]),
-        ("the same machine, data moved by (3, 3): plane", nothing, shifted["plane"]),
+        ("the same SVM, data moved by (3, 3): hyperplane", nothing, shifted["plane"]),
         ("the same, blocks", nothing, shifted["blocks"]),
         ("the same, exact", nothing, shifted["joint"]),
         ("`LocalClassifier`, centred at the point: exact", nothing, ours["joint"]),
-        ("`LocalClassifier`, plane", nothing, ours["plane"]),
-        ("hinge, plane of the machine", (0.911, 0.216, "-"), kinks["plane"]),
+        ("`LocalClassifier`, hyperplane", nothing, ours["plane"]),
+        ("hinge, hyperplane of the SVM", (0.911, 0.216, "-"), kinks["plane"]),
     )
     page.table(
         ["normal", "paper: mean", "deviation", "0.1 % quantile", "ours: mean", "deviation",
@@ -207,14 +207,14 @@ def main():
         "`-`: not in the paper. The exact normal costs one triangular solve with a factor that the "
         "fit has already. "
         "A penalised intercept makes the others depend on the origin of coordinates; the library "
-        "centres every machine at its point."
+        "centres every SVM at its point."
     )
     page.case(("figure",), draw)
     page.text(f"![distance to the surface](figures/{FIGURE.name})")
     page.text(
         "Figures 1 and 2 of the paper: the surface, the signed distance to it and the nearest "
-        "points of every third row, for both losses. The hinge machine moves in steps, when a row "
-        "enters or leaves its margin, which makes its surface rough."
+        "points of every third row, for both losses. The SVM with the hinge loss moves in steps, "
+        "when a row enters or leaves its margin, which makes its surface rough."
     )
     page.write()
 

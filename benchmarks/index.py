@@ -74,19 +74,25 @@ def partition_claims():
     def of(*row, column):
         return cell("partition_table1", *row, column=column)
 
-    for name in SETS:
-        yield (
-            f"test error on {name}, %, best of three local learners",
-            of("best local row of the paper", column=name),
-            f"{of('default', column=name)} by default (regions selected: "
-            f"{of('regions the default chose', column=name)}), "
-            f"{of('15 logistic regions', column=name)} with 15 logistic regions; the paper's "
-            f"protocol: LDA {of('local LDA, ours', column=name)}, "
-            f"logistic {of('local logistic, ours', column=name)}, "
-            f"perceptron {of('local perceptron, ours', column=name)}",
-            "partition_table1",
-        )
+    def on_all(row):
+        return ", ".join(of(row, column=name) for name in SETS)
+
+    yield (
+        f"test error %: {', '.join(SETS)}; best of three local learners",
+        on_all("best local row of the paper"),
+        f"default: {on_all('default')}; 15 logistic regions: {on_all('15 logistic regions')}",
+        "partition_table1",
+    )
+    yield (
+        "regions that the default selects, same sets (one region is no partition)",
+        "5",
+        on_all("regions the default chose"),
+        "partition_table1",
+    )
     for row, note in (
+        ("local LDA", ""),
+        ("local logistic", ""),
+        ("local perceptron", ""),
         ("one-vs-all AdaBoost (stumps)", ""),
         ("GDI tree", ""),
         ("mixture discriminant analysis", ", here with hard subclasses"),
@@ -94,9 +100,9 @@ def partition_claims():
         ("GD-MCBoost (depth 2)", ", here gradient boosting"),
     ):
         yield (
-            f"{row}{note}, test error %: {', '.join(SETS)}",
-            ", ".join(of(f"{row}, paper", column=name) for name in SETS),
-            ", ".join(of(f"{row}, ours", column=name) for name in SETS),
+            f"{row}{note}, test error %, same sets",
+            on_all(f"{row}, paper"),
+            on_all(f"{row}, ours"),
             "partition_table1",
         )
     figures = "partition_figures"
@@ -140,8 +146,8 @@ def surface_claims():
     geometry, digits = "surface_geometry", "surface_digits"
     normals = "surface_normals"
     for label, row in (
-        ("hyperplane of the local SVM, squared hinge", "squared hinge, plane of the machine"),
-        ("hyperplane of the local SVM, hinge", "hinge, plane of the machine"),
+        ("hyperplane of the local SVM, squared hinge", "squared hinge, hyperplane of the SVM"),
+        ("hyperplane of the local SVM, hinge", "hinge, hyperplane of the SVM"),
     ):
         yield (
             f"cosine of the {label} with the normal, mean",
@@ -263,7 +269,7 @@ def uncertainty_claims():
         f"the same: {', '.join(sets)}, error %",
         "not in the paper",
         "; ".join(
-            f"{label} " + ", ".join(cell(several, name, "now", column=column) for name in sets)
+            f"{label} " + ", ".join(cell(several, name, column=column) for name in sets)
             for label, column in (("four", "K = 4"), ("one", "K = 1 (NCA)"), ("1-NN", "1-NN"))
         ),
         several,
@@ -372,45 +378,8 @@ def lecture_claims():
     )
 
 
-def auto_claims():
-    """Yield peers of AutoClassifier and AutoRegressor: ratios of losses to ours, mean ranks."""
-    import bench_autogluon as autogluon
-    from bench_comparison import FAST, OURS, ROWS, parts_at
-
-    for part in [part for n_rows in ROWS for part in parts_at(n_rows)]:
-        shown = "log loss" if part["task"] == "classification" else "squared error"
-        question = (
-            f"{part['task']}, {part['rows']:,} rows, {len(part['names'])} sets, five splits: "
-            f"ratio of the {shown} to ours with 95 % interval (mean rank)"
-        )
-        for label, found in part["summary"].items():
-            if label not in (OURS, FAST):
-                value, low, high = found["ratio"]
-                theirs = f"{value:.2f}, {low:.2f} to {high:.2f} ({found['rank']:.1f})"
-                ours = f"1 ({part['summary'][OURS]['rank']:.1f})"
-                yield label, question, theirs, ours, "comparison"
-    for row in autogluon.summary():
-        task, minutes, n_sets, n_splits, ratio, _, _, _ = row
-        shown = "log loss" if task == "classification" else "squared error"
-        question = (
-            f"{task}, 1,000 rows, {n_sets} sets, splits: {n_splits}; one core for {minutes} min: "
-            f"ratio of the {shown} to ours with 95 % interval"
-        )
-        yield "AutoGluon", question, ratio.replace(" (", ", ").rstrip(")"), "1", "autogluon"
-    first, ratio = "auto", "geometric mean of ratios to ours"
-    question = "earlier split and version, 1,000 rows, error ratio to ours"
-    for peer in ("EBM", "xRFM"):  # run on fewer splits, task by task
-        for task, shown in (("classification", "classification"), ("regression", "regression")):
-            heading = f"**{peer}, {task}**"
-            if heading in page(first):
-                theirs = cell(first, ratio, column=peer, after=heading)
-                asked = f"{question}: {shown}, {count_sets(first, heading)} sets"
-                yield peer, asked, theirs, "1", first
-
-
 def peer_claims():
     """Yield (peer, question, the peer's number, ours, page)."""
-    yield from auto_claims()
     table1 = "partition_table1"
     for peer in ("random forest (500)", "histogram boosting", "RBF SVC (C=10)"):
         yield (
@@ -562,29 +531,19 @@ def table(header, rows):
 
 def markdown():
     """Return the index."""
+    from _glance import top
+
     parts = [
         "# Results",
-        *headline(),
+        *top(),
         "## The five sources, claim by claim",
-        "The tables below compare vicinal with the numbers of four papers and a lecture, and with "
-        "other libraries. Results in which vicinal is worse are shown too. Each row links to the "
-        "page with the full table, the protocol, the machine and the versions.",
-        "How to read them: *published* is the number in the paper, and *ours* is the number "
-        "of vicinal. An error in % is the share of wrong labels on test rows. An error ratio is "
-        "the error of the other library divided by ours: above 1, ours is smaller. Rank 1 is the "
-        "best model. LCU is the paper's name for `LocallyAdaptiveClassifier`, and DC-SVM is "
-        "`DivideConquerSVC`.",
+        "*Published* is the number of the paper or lecture and *ours* that of vicinal. An error in "
+        "% is the share of wrong labels on test rows. LCU is the paper's name for "
+        "`LocallyAdaptiveClassifier`, and DC-SVM is `DivideConquerSVC`.",
     ]
     for title, claims in PAPERS.items():
-        rows = [(c, p, o, where(name)) for c, p, o, name in claims()]
-        parts += [f"### {title}", table(("claim", "published", "ours", "page"), rows)]
-    rows = [(peer, q, theirs, ours, where(name)) for peer, q, theirs, ours, name in peer_claims()]
-    parts += [
-        "## Other libraries, task by task",
-        "The first rows are those of AutoClassifier and AutoRegressor on new splits. EBM and xRFM "
-        "ran on one earlier split, which was known when model families were chosen.",
-        table(("library", "what is measured", "theirs", "ours", "page"), rows),
-    ]
+        rows = [(f"[{claim}]({link(name)})", p, o) for claim, p, o, name in claims()]
+        parts += [f"### {title}", table(("claim", "published", "ours"), rows)]
     rows = [
         (f"[{title}]({name}.md)", "; ".join(where(part) for part in parts_of if is_built(part)))
         for name, (title, parts_of) in PAGES.items()
@@ -592,38 +551,13 @@ def markdown():
     ]
     parts += [
         "## All pages",
-        "`make results` builds every page from measurements stored in `benchmarks/cases`. A test "
-        "compares the pages with the stored measurements.",
+        "Every page begins with its findings and compares the components with other libraries. "
+        "`make results` builds the pages from measurements stored in `benchmarks/cases`, and a "
+        "test compares the two.",
         table(("page", "sections"), rows),
         "```{toctree}\n:maxdepth: 1\n:glob:\n:hidden:\n\n*\n```",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def headline():
-    """Return the summary: what the comparison on new splits found, its figures and costs."""
-    import bench_autogluon as autogluon
-    from bench_comparison import FAST, OURS, ROWS, parts_at, sentences
-
-    found = parts_at(ROWS[0])
-    if not found:
-        return []
-    shown = (OURS, FAST, "CatBoost", "LightGBM", "random forest")
-    costs = [
-        (f"{part['task']}, {n:,} rows, {len(part['names'])} sets",
-         *(f"{part['summary'][m]['seconds']:.2f}" for m in shown))
-        for n in ROWS for part in parts_at(n)
-    ]  # fmt: skip
-    return [
-        "\n".join(f"- {sentence}" for sentence in sentences(found)),
-        " ".join(autogluon.sentences(autogluon.all_parts())) + f" ({where('autogluon')})",
-        "![Loss compared with fit time](figures/comparison_cost.png)",
-        "![Loss on each data set compared with CatBoost](figures/comparison_sets.png)",
-        "Processor seconds of a fit with one thread, geometric mean over sets and splits:",
-        table(("task and size", *shown), costs),
-        f"Cost of predictions, memory and files: [{PAGES['cost'][0]}](cost.md). What each model "
-        f"family adds: {where('auto')}.",
-    ]
 
 
 def findings(name):

@@ -97,6 +97,14 @@ if not sphinx_gallery_conf["plot_gallery"]:
 warnings.filterwarnings("error", module="vicinal")
 
 
+def widen_results(app, pagename, templatename, context, doctree):
+    """Leave out the right sidebar of results: their tables need the width of the page."""
+    if pagename.startswith("results/"):
+        remove = {"html_theme.sidebar_secondary.remove": "true"}
+        context["meta"] = {**(context.get("meta") or {}), **remove}
+
+
 def setup(app):
     """Connect the hooks above."""
+    app.connect("html-page-context", widen_results)
     app.connect("autodoc-skip-member", skip_methods_of_int)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,6 +49,47 @@ def test_openml_tasks_are_judged_on_their_own_folds(cheap, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["iris", label] for label in cheap.MODELS]
     assert all(float(line.split()[2]) > 0.85 for line in lines[1:])
+
+
+class AbstractModel:
+    """What the adapter takes from AutoGluon's base class."""
+
+    def __init__(self, problem_type, **parameters):
+        self.problem_type, self.parameters = problem_type, parameters
+
+    def preprocess(self, X, is_train):
+        return X.copy()
+
+    def _get_model_params(self):
+        return dict(self.parameters)
+
+    def _get_default_auxiliary_params(self):
+        return {"max_rows": None}
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_the_adapter_fits_with_the_limits_of_autogluon(task, monkeypatch):
+    # The test below runs AutoGluon itself, where it is installed.
+    for name in ("autogluon", "autogluon.core"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    models = SimpleNamespace(AbstractModel=AbstractModel)
+    monkeypatch.setitem(sys.modules, "autogluon.core.models", models)
+    monkeypatch.delitem(sys.modules, "autogluon_model", raising=False)
+    from autogluon_model import VicinalModel
+
+    monkeypatch.delitem(sys.modules, "autogluon_model")
+    X, y = (load_diabetes if task == "regression" else load_iris)(return_X_y=True, as_frame=True)
+    rows = np.flatnonzero(y < 2) if task == "binary" else np.arange(len(y))
+    rows = np.random.RandomState(0).permutation(rows)
+    X["half"] = pandas.Categorical(np.where(np.arange(len(X)) % 2, "odd", "even"))
+    train, test = rows[:-30], rows[-30:]
+    model = VicinalModel(task, families=["linear"], cv=3, random_state=0)
+    weight = np.ones(len(train))
+    model._fit(X.iloc[train], y.iloc[train], time_limit=100.0, num_cpus=1, sample_weight=weight)
+    assert task in VicinalModel.supported_problem_types()
+    assert set(model._get_default_auxiliary_params()) == {"max_rows", "valid_raw_types"}
+    assert (model.model.max_fit_time, model.model.n_jobs) == (90.0, 1)
+    assert model.model.score(X.iloc[test], y.iloc[test]) > (0.3 if task == "regression" else 0.85)
 
 
 @pytest.mark.parametrize("task", ["multiclass", "regression"])

@@ -108,8 +108,8 @@ class DecisionSurface(BaseEstimator):
         (n_features,) or a matrix M of shape (n_features, n_features), for
         :math:`\sum_j m_j (x_j - z_j)^2` or :math:`(x - z)^\top M (x - z)`.
     n_starts : int, default=3
-        Number of descents from different sides for each row. With 1, about 1 row in 30 ends at a
-        local minimum of the distance.
+        Number of descents from different sides for each row. With 1, some rows end at a local
+        minimum of the distance.
     n_surface_points : int, default=500
         Number of rows from which ``fit`` searches for points of the surface. Later searches start
         at these points.
