@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
     HeldOut,
-    ProbabilityClassifierMixin,
     TrainingData,
     atomic_fit,
     column_mask,
@@ -20,6 +19,7 @@ from vicinal._base import (
     fold_entries,
     held_out_by_folds,
     is_frame,
+    predicted_labels,
     query_rows,
     random_seeds,
     row_blocks,
@@ -416,7 +416,7 @@ _SHAPES = {
 
 @saved(classes_="c labels", **_SHAPES)
 @documented
-class ObliviousBoostingClassifier(ProbabilityClassifierMixin, _ObliviousBoosting):
+class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
     """Gradient boosting of symmetric trees, for classes.
 
     All nodes of a level have the same split. Such trees are strongly regularised, predictions take
@@ -482,6 +482,10 @@ class ObliviousBoostingClassifier(ProbabilityClassifierMixin, _ObliviousBoosting
             return softmax(score, axis=1)
         second = expit(score[:, 0])
         return np.column_stack([1.0 - second, second])
+
+    def predict(self, X):
+        """Predict the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
 
 
 @saved(**_SHAPES)

@@ -4,12 +4,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
-    ProbabilityClassifierMixin,
     Progress,
     atomic_fit,
     documented,
@@ -32,9 +31,7 @@ from vicinal.ensemble._learners import (
 
 
 @documented
-class RealAdaBoostClassifier(
-    SparseInputMixin, ExplainRowMixin, ProbabilityClassifierMixin, BaseEstimator
-):
+class RealAdaBoostClassifier(SparseInputMixin, ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""AdaBoost classifier that combines probabilities instead of votes.
 
     Each round fits a copy of ``estimator`` to reweighted rows and adds the logarithms of its class
@@ -212,6 +209,10 @@ class RealAdaBoostClassifier(
         """Probabilities of the classes, the softmax of the scores over ``n_classes - 1``."""
         score, dtype = self._final_scores(X)
         return softmax(score / (len(self.classes_) - 1), axis=1).astype(dtype)
+
+    def predict(self, X):
+        """Predict the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
 
     def staged_predict(self, X):
         """Predict after each round.

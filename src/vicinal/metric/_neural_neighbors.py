@@ -9,6 +9,7 @@ from array_api_compat import device as device_of
 from scipy.sparse import csr_matrix
 from sklearn.base import (
     BaseEstimator,
+    ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     RegressorMixin,
     TransformerMixin,
@@ -17,7 +18,6 @@ from sklearn.base import (
 
 from vicinal._base import (
     HeldOut,
-    ProbabilityClassifierMixin,
     TrainingData,
     aligned_predictions,
     as_numpy,
@@ -30,6 +30,7 @@ from vicinal._base import (
     gpu,
     namespace,
     on_torch,
+    predicted_labels,
     query_rows,
     row_blocks,
     rows_outside,
@@ -586,7 +587,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
     voter_log_weights_="v",
 )
 @documented
-class NeuralNeighborsClassifier(ProbabilityClassifierMixin, _NeuralNeighbors):
+class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
     r"""Nearest-neighbour classification in coordinates learned by neural networks.
 
     A small network maps every row to coordinates. The probability of a class is its share of the
@@ -707,6 +708,10 @@ class NeuralNeighborsClassifier(ProbabilityClassifierMixin, _NeuralNeighbors):
         proba = self._mean_votes(self._queries(X))
         xp = namespace(proba)
         return xp.astype(proba / xp.sum(proba, axis=1, keepdims=True), self._dtype)
+
+    def predict(self, X):
+        """Return the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
 
     def local_coef(self, X):
         """Return the slopes of the log-probabilities at each query.

@@ -10,6 +10,7 @@ import array_api_compat as compat
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
+    ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     RegressorMixin,
     TransformerMixin,
@@ -18,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vicinal._base import (
     Blocks,
-    ProbabilityClassifierMixin,
     Survey,
     TrainingData,
     add_tuples,
@@ -28,8 +28,8 @@ from vicinal._base import (
     block_limits,
     class_factors,
     documented,
-    indicators,
     namespace,
+    predicted_labels,
     query_rows,
     refuse,
     row_blocks,
@@ -170,7 +170,9 @@ def fit_ridge(
 
 def class_targets(codes: Any, n_classes: int, dtype: Any) -> Any:
     """Return -1 and 1, a column per class; one column for two classes."""
-    targets = 2.0 * indicators(codes, n_classes, dtype) - 1.0
+    xp = namespace(codes)
+    kinds = xp.arange(n_classes, device=compat.device(codes))
+    targets = 2.0 * xp.astype(codes[:, None] == kinds[None, :], dtype) - 1.0
     return targets[:, 1:] if n_classes == 2 else targets
 
 
@@ -464,7 +466,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
 
 @saved(classes_="c labels", mean_="p", primal_coef_="j t", intercept_="t")
 @documented
-class TruncatedRBFClassifier(ProbabilityClassifierMixin, _TruncatedRBF):
+class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, in time linear in the number of rows.
 
     It is a ridge regression on targets of -1 and 1, or a logistic regression, on the monomials of
@@ -627,6 +629,10 @@ class TruncatedRBFClassifier(ProbabilityClassifierMixin, _TruncatedRBF):
             scores = xp.stack([xp.zeros_like(scores), scores], axis=1)
         powers = xp.exp(self.slope_ * (scores - xp.max(scores, axis=1, keepdims=True)))
         return powers / xp.sum(powers, axis=1, keepdims=True)
+
+    def predict(self, X):
+        """Return the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
 
     def _check_combination(self, data):
         if self.loss == "log_loss":
