@@ -10,9 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base._tables import column_names
 
-# Rows of a table of training rows that vote.
-_MOST_VOTERS = 10
-
 
 @dataclass(frozen=True)
 class ExplanationSection:
@@ -252,32 +249,6 @@ def by_source(columns: RowColumns, contribution: np.ndarray) -> dict[str, float]
         key = name if source is None else source
         total[key] = total.get(key, 0.0) + float(part)
     return dict(sorted(total.items(), key=lambda item: -abs(item[1])))
-
-
-def voter_section(found: sparse.csr_matrix, targets: Callable, how: str) -> ExplanationSection:
-    """Return the training rows that vote on one row, largest weight first.
-
-    Parameters
-    ----------
-    found : CSR matrix of shape (1, n_samples)
-        Their weights, by falling weight.
-    targets : callable
-        Takes indices of training rows and returns their targets.
-    how : str
-        How ``{rows}`` vote, ``{size}`` being the number of rows of equal weight and ``{share}`` the
-        weight of those shown.
-    """
-    rows, weights = found.indices, np.asarray(found.data, dtype=float)
-    size, some = 1.0 / float((weights**2).sum()), rows[:_MOST_VOTERS]
-    cells = some.tolist(), list(targets(some)), weights[:_MOST_VOTERS].tolist()
-    share = weights[:_MOST_VOTERS].sum()
-    summary = how.format(
-        rows=f"{len(rows)} training rows", size=f"{size:.3g}", share=f"{share:.0%}"
-    )
-    values = {"n_neighbors": len(rows), "effective_sample_size": size}
-    head = ("training row", "target", "weight")
-    table = list(zip(*cells, strict=True))
-    return ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
 
 
 def linear_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:

@@ -10,17 +10,30 @@ from vicinal._base._explanation import (
     coefficient_section,
     dense_row,
     show,
-    voter_section,
 )
+
+# Rows of the table of neighbours.
+_N_SHOWN = 10
 
 
 def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the training rows that voted, with their shares and values, and the slopes."""
-    how = (
-        "{rows} vote by their distance in the learned coordinates, with the weight of {size} equal "
-        "ones; those shown have {share} of the weight."
+    found = model.neighbors(X)
+    rows, weights = found.indices, found.data
+    size = 1.0 / float((np.asarray(weights, dtype=float) ** 2).sum())
+    targets = model._voter_values(rows[:_N_SHOWN])
+    table = [
+        (int(row), value, float(weight))
+        for row, weight, value in zip(rows, weights, targets, strict=False)
+    ]
+    shown = float(np.sum(weights[:_N_SHOWN]))
+    summary = (
+        f"{len(rows)} training rows vote by their distance in the learned coordinates, with the "
+        f"weight of {size:.3g} equal ones; those shown have {shown:.0%} of the weight."
     )
-    section = voter_section(model.neighbors(X), model._voter_values, how)
+    head = ("training row", "target", "weight")
+    values = {"n_neighbors": len(rows), "effective_sample_size": size}
+    section = ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
     return [section, *slope_sections(model, X, columns)]
 
 

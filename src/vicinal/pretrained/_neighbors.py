@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import ndtr
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
-    ProbabilityClassifierMixin,
     TrainingData,
     as_given,
     as_numpy,
@@ -19,6 +18,7 @@ from vicinal._base import (
     column_mask,
     computing_device,
     documented,
+    predicted_labels,
     query_rows,
     random_seeds,
     row_blocks,
@@ -27,11 +27,12 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import Interval, threadpool_controller
-from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, voter_section
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
 from vicinal.pretrained._cells import TableScale, target_features
 from vicinal.pretrained._network import COLUMN_SIZE, N_LABELS, load_network
 
 _PRIOR = 0.5  # of a row, spread evenly over the classes
+_N_SHOWN = 10  # rows of the table of an explanation
 _ROWS: dict = {"ensure_all_finite": "allow-nan", "arrays": True}
 
 
@@ -228,13 +229,23 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         return csr_matrix((data.ravel(), indices.ravel(), ends), shape=(len(X), len(self.X_fit_)))
 
     def _sections(self, X, columns) -> list[ExplanationSection]:
-        how = (
-            "The prediction is the weighted mean of {rows}, with the weight of {size} equal ones; "
-            "those shown have {share} of the weight. The weights come from a network trained on "
-            "simulated tables."
-        )
         found = self._neighbors(np.asarray(X, dtype=float), None)
-        return [voter_section(found, self._targets, how)]
+        rows, weights = found.indices[:_N_SHOWN], found.data
+        size = 1.0 / float((weights**2).sum())
+        table = [
+            (int(row), target, float(weight))
+            for row, weight, target in zip(rows, weights, self._targets(rows), strict=False)
+        ]
+        summary = (
+            f"The prediction is the weighted mean of {len(weights)} training rows, with the weight "
+            f"of {size:.3g} equal ones; those shown have {weights[:_N_SHOWN].sum():.0%} of the "
+            "weight. The weights come from a network trained on simulated tables."
+        )
+        values = {"n_neighbors": len(weights), "effective_sample_size": size}
+        head = ("training row", "target", "weight")
+        return [
+            ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -263,7 +274,7 @@ _SAVED = {"X_fit_": "n p missing", "sample_weight_": "n", "_is_category": "p"}
 
 @saved(classes_="c labels", y_fit_="n <c", **_SAVED)
 @documented
-class PretrainedNeighborsClassifier(ProbabilityClassifierMixin, _PretrainedNeighbors):
+class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
     r"""Classification by a weighted vote of training rows, with weights from a pretrained network.
 
     The network was trained once, on millions of simulated tables, to predict queries from a
@@ -342,6 +353,10 @@ class PretrainedNeighborsClassifier(ProbabilityClassifierMixin, _PretrainedNeigh
         prior = _PRIOR / (_PRIOR + weight)
         votes = self._means(X, np.eye(len(self.classes_))[self.y_fit_])
         return (1 - prior) * votes + prior / len(self.classes_)
+
+    def predict(self, X):
+        """Return the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
 
 
 @saved(y_fit_="n", **_SAVED)
