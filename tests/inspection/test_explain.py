@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, make_column_transformer
@@ -44,7 +44,7 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.inspection import explain
-from vicinal.inspection.explain._columns import columns_behind
+from vicinal.inspection.explain._columns import MixedRows, columns_behind
 from vicinal.inspection.explain._contributions import column_contributions
 from vicinal.inspection.results import Explanation
 from vicinal.linear import WhiteningTransformer
@@ -771,3 +771,13 @@ def test_columns_that_are_mixed_have_no_source():
 def test_changes_are_shown_with_sign_and_thousands():
     shown = [show_change(value) for value in (-668614.2, 1234.0, 80.7, -0.06, 0.0)]
     assert shown == ["-668,614", "+1,234", "+80.7", "-0.06", "+0"]
+
+
+@pytest.mark.parametrize("kind", [float, object])
+def test_rows_differ_where_values_do_and_missing_values_are_equal(kind):
+    row = np.array([[1.0, np.nan, np.nan, 2.0]], dtype=kind)
+    others = np.array([[1.0, np.nan, 0.0, 3.0], [0.0, 5.0, np.nan, 2.0]], dtype=kind)
+    expected = [[False, False, True, True], [True, True, False, False]]
+    assert_array_equal(MixedRows(row, others).differs(), expected)
+    frames = [pd.DataFrame(part, columns=list("abcd")) for part in (row, others)]
+    assert_array_equal(MixedRows(*frames).differs(), expected)

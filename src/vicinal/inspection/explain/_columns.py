@@ -258,7 +258,10 @@ def _joined(row: Any, others: Any, j: int) -> Any:
 
 def _unequal(a: np.ndarray, b: Any) -> np.ndarray:
     """Return which values differ; missing values are equal."""
-    pairs = np.broadcast(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind in "biuf" and b.dtype.kind in "biuf":
+        return (a != b) & ~(np.isnan(a) & np.isnan(b))
+    pairs = np.broadcast(a.astype(object), b.astype(object))
     return np.array(
         [is_missing(p) != is_missing(q) or not (is_missing(p) or p == q) for p, q in pairs],
         dtype=bool,
