@@ -122,7 +122,7 @@ def test_several_problems_are_counted(tmp_path, capsys):
     ("arguments", "expected"),
     [
         (["compare", "no.csv", "--target", "label"], "does not exist"),
-        (["compare", "."], "--target"),
+        (["compare", __file__], "--target"),
         (["compare", ".", "--target", "x"], "is a folder"),
         (["compare", "--out", "no/page.html"], "the folder 'no' does not exist"),
         (["compare", "--budget", "soon"], "90s, 5m or 1h"),

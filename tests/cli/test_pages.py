@@ -26,7 +26,9 @@ COMMANDS = [
 @pytest.mark.parametrize("line", sorted(set(COMMANDS)))
 def test_printed_command_parses(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for path in re.findall(r"\w+\.(?:csv|vicinal)", line):  # commands look for their files first
+    for path in re.findall(
+        r"\w+\.(?:csv(?:\.gz)?|vicinal)", line
+    ):  # commands look for their files first
         Path(path).touch()
     name, *arguments = shlex.split(line, comments=True)
     command = get_command(app).commands[name]
