@@ -5,19 +5,14 @@ development (seeds 0 to 9 did): at most 1,000 or 5,000 training rows, at most 4,
 same for all models. Every model has its defaults and one thread. A model that fails is shown as
 failed. Statistics are log loss and squared error, which no single row decides, and shares of sets
 won; intervals are bootstraps over sets and splits. CatBoost and XGBoost run in the Python named by
-VICINAL_PEERS; the model "earlier version" is that of the checkout named by VICINAL_EARLIER. Cases
-are stored one by one (``--rows``, ``--sets``, ``--models``, ``--seeds``).
+VICINAL_PEERS. Cases are stored one by one (``--rows``, ``--sets``, ``--models``, ``--seeds``).
 """
 
 import argparse
 import os
 import pickle
-import subprocess
-import sys
-import tempfile
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 
@@ -31,29 +26,12 @@ OURS = "vicinal"
 FAST = "vicinal (fast)"
 HERE = ("LightGBM", "hist. boosting", "random forest", "extra trees", "linear")
 ELSEWHERE = ("CatBoost", "XGBoost")
-EARLIER = "earlier version"
 MODELS = (OURS, FAST, "CatBoost", "LightGBM", "XGBoost", *HERE[1:])
 SEEDS = tuple(range(100, 105))
 ROWS = (1000, 5000)
 # Sets with ten splits.
 CLOSE_SETS, MORE_SEEDS = ("adult", "census_income"), tuple(range(100, 110))
 CASES = stored("comparison")
-
-
-EARLIER_FIT = """
-import pickle, sys, time, warnings
-from vicinal.auto import AutoClassifier, AutoRegressor
-warnings.simplefilter("ignore")
-task, X, y, X_test = pickle.load(open(sys.argv[1], "rb"))
-is_class = task == "classification"
-model = (AutoClassifier if is_class else AutoRegressor)(n_jobs=1, random_state=0)
-start = time.process_time()
-model.fit(X, y)
-fit = time.process_time() - start
-predicted = (model.predict_proba if is_class else model.predict)(X_test)
-found = predicted, getattr(model, "classes_", None), {"fit": fit}
-pickle.dump(found, open(sys.argv[1], "wb"))
-"""
 
 
 # --- one case -----------------------------------------------------------------------------------
@@ -73,8 +51,7 @@ def judge(name: str, n_rows: int, label: str, seed: int) -> dict:
         predicted = found.pop("probabilities", predicted)
         classes = None if task == "regression" else np.unique(y)
     else:
-        fit = fit_earlier if label == EARLIER else fit_here
-        predicted, classes, found = fit(label, task, rows, y)
+        predicted, classes, found = fit_here(label, task, rows, y)
     return found | loss_of(predicted, classes, y_test)
 
 
@@ -100,17 +77,6 @@ def fit_here(label: str, task: str, rows, y):
     else:
         found["file"] = len(pickle.dumps(model))
     return predicted, getattr(model, "classes_", None), found
-
-
-def fit_earlier(label: str, task: str, rows, y):
-    """Fit the defaults of an earlier version, in a process that imports its sources."""
-    X, X_test = rows.part("given")
-    environment = {**os.environ, "PYTHONPATH": str(Path(os.environ["VICINAL_EARLIER"], "src"))}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.pkl"
-        path.write_bytes(pickle.dumps((task, X, y, X_test)))
-        subprocess.run([sys.executable, "-c", EARLIER_FIT, path], env=environment, check=True)
-        return pickle.loads(path.read_bytes())
 
 
 # --- statistics ---------------------------------------------------------------------------------
@@ -287,25 +253,6 @@ def closest(page, other: str) -> None:
     )
 
 
-def progress(page) -> None:
-    """Add the loss in ratio to that of an earlier version, where it was run on the same splits."""
-    rows = []
-    for n_rows in ROWS:
-        for task in ("classification", "regression"):
-            names, loss, fit = losses(n_rows, task, [OURS, EARLIER])
-            if names:
-                values = [interval(np.log(c[:, :, 0] / c[:, :, 1])) for c in (loss, fit)]
-                rows.append((task, n_rows, len(names), *("{:.3f} ({:.3f} to {:.3f})".format(*v)
-                                                         for v in values)))  # fmt: skip
-    if rows:
-        page.text("## Compared with the version of 17 November 2026")
-        page.table(
-            ("task", "training rows", "sets", "loss", "fit time"),
-            rows,
-            caption="Geometric means of ratios over sets and splits, with 95 % intervals.",
-        )
-
-
 def _sets(task):
     return REGRESSION if task == "regression" else CLASSIFICATION
 
@@ -426,7 +373,6 @@ def main() -> None:
     for part in [*first, *parts_at(ROWS[1])]:
         section(page, part)
     closest(page, "CatBoost")
-    progress(page)
     page.write()
 
 
