@@ -236,7 +236,7 @@ def main():
         "A default changes where the ratio is below one by more than two standard errors; "
         "this rule was written down after half of the cells had been seen. One default does not "
         "follow it: in classification, trees that sample columns, with 200 rounds, have fewer "
-        "errors on five of seven sets and a smaller log loss on average, but wine decides the "
+        "errors on six of seven sets and a smaller log loss on average, but wine decides the "
         "standard error."
     )
     page.write()
