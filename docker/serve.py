@@ -18,7 +18,6 @@ if __name__ == "__main__":
         load(path),
         host="0.0.0.0",
         token=os.environ["VICINAL_TOKEN"],
-        workers=int(os.environ.get("VICINAL_WORKERS", "1")),
         target=target,
         table=rows,
         y=y,

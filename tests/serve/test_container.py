@@ -50,12 +50,11 @@ def test_the_script_serves_the_model_of_the_variables(tmp_path, monkeypatch, has
     table.assign(grown=y).to_csv(tmp_path / "rows.csv", index=False)
     monkeypatch.setenv("VICINAL_MODEL", str(tmp_path / "model.vicinal"))
     monkeypatch.setenv("VICINAL_TOKEN", "s3cret")
-    monkeypatch.setenv("VICINAL_WORKERS", "3")
     monkeypatch.setenv("VICINAL_TABLE", str(tmp_path / "rows.csv") if has_table else "")
     found = {}
     monkeypatch.setattr("vicinal.serve.serve", lambda model, **options: found.update(options))
     runpy.run_path(str(DOCKER / "serve.py"), run_name="__main__")
-    assert (found["workers"], found["token"], found["target"]) == (3, "s3cret", "grown")
+    assert (found["token"], found["target"]) == ("s3cret", "grown")
     assert (found["table"] is not None) == has_table
     assert not has_table or found["y"].tolist() == y.tolist()
     page = (ROOT / "docs" / "guide" / "deployment.md").read_text()

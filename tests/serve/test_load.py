@@ -286,24 +286,6 @@ def test_a_request_that_left_the_queue_frees_its_slot(held):
     assert [reply[0] for reply in asyncio.run(main())] == [503, 499, 200, 200]
 
 
-def test_inference_protocol_has_the_limit_on_rows(iris):
-    n_rows = 100_001
-    tensor = {
-        "name": "x", "shape": [n_rows, 4], "datatype": "FP16",
-        "parameters": {"binary_data_size": 8 * n_rows},
-    }  # fmt: skip
-    from starlette.testclient import TestClient
-
-    head = json.dumps({"inputs": [tensor]}).encode()
-    reply = TestClient(create_app(iris[0])).post(
-        "/v2/models/model/infer",
-        content=head + bytes(8 * n_rows),
-        headers={"Inference-Header-Content-Length": str(len(head))},
-    )
-    assert reply.status_code == 413
-    assert "more than 100000 rows" in reply.json()["error"]
-
-
 def _request(port, method, path, body=None):
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)) as line:
         line.request(method, path, body)

@@ -1,7 +1,5 @@
 """A served model: predictions equal the model's, bad requests get one line."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
@@ -122,12 +120,6 @@ def test_decisions_are_the_models_own():
     assert None in expected
     found = client.post("/predict?coverage=0.8&by=y", json=rows)
     assert "'by' names 'y'" in found.json()["error"]
-    names = {entry["name"] for entry in openapi_parameters(client)}
-    assert names == {"coverage", "typicality", "by", "by_class", "abstain", "cost_matrix"}
-
-
-def openapi_parameters(client):
-    return client.get("/openapi.json").json()["paths"]["/predict"]["post"]["parameters"]
 
 
 @pytest.fixture(scope="module")
@@ -181,12 +173,6 @@ def test_a_threshold_decides_everywhere(people):
     rows = table.to_dict("records")
     expected = np.where(share >= share[at], "yes", "no").tolist()
     assert client.post("/predict", json={"rows": rows}).json()["predictions"] == expected
-    inputs = [
-        {"name": name, "shape": [80], "datatype": kind, "data": table[name].tolist()}
-        for name, kind in (("age", "FP64"), ("city", "BYTES"))
-    ]
-    found = client.post("/v2/models/model/infer", json={"inputs": inputs}).json()
-    assert found["outputs"][0]["data"] == expected
     why = client.post("/explain", json={"rows": [rows[at]]}).json()
     assert share[at] < 0.5
     assert why["prediction"] == "yes"
@@ -208,43 +194,9 @@ def test_health_and_metadata(iris):
     assert client.get("/healthz").json() == {"status": "ok", "live": True}
     assert client.get("/readyz").json()["ready"]
     assert client.get("/metadata").json()["columns"] == ["x0", "x1", "x2", "x3"]
-
-
-@pytest.mark.parametrize("path", ["/v2/models/iris/infer", "/v2/models/iris/versions/1/infer"])
-def test_inference_protocol_with_one_array(iris, path):
-    model, X, client = iris
-    tensor = {"name": "x", "shape": [5, 4], "datatype": "FP64", "data": X[:5].ravel().tolist()}
-    found = client.post(path, json={"id": "7", "inputs": [tensor]}).json()
-    assert found["id"] == "7"
-    predict, proba = found["outputs"]
-    assert predict == {
-        "name": "predict",
-        "datatype": "INT64",
-        "shape": [5],
-        "data": model.predict(X[:5]).tolist(),
-    }
-    assert proba["shape"] == [5, 3]
-    np.testing.assert_array_equal(np.reshape(proba["data"], (5, 3)), model.predict_proba(X[:5]))
-
-
-def test_inference_protocol_with_one_input_a_column(people):
-    model, table, client = people
-    inputs = [
-        {"name": "age", "shape": [2], "datatype": "FP64", "data": table["age"][:2].tolist()},
-        {"name": "city", "shape": [2, 1], "datatype": "BYTES", "data": table["city"][:2].tolist()},
-    ]
-    request = {"inputs": inputs, "outputs": [{"name": "predict"}]}
-    found = client.post("/v2/models/model/infer", json=request).json()
-    assert [output["name"] for output in found["outputs"]] == ["predict"]
-    assert found["outputs"][0]["data"] == model.predict(table.iloc[:2]).tolist()
-
-
-def test_inference_protocol_describes_the_model(people):
-    _, _, client = people
-    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/model/ready", "/v2"):
-        assert client.get(path).status_code == 200
-    found = client.get("/v2/models/model").json()
-    assert [entry["name"] for entry in found["inputs"]] == ["age", "city"]
+    missing = client.get("/docs")
+    assert missing.status_code == 404
+    assert "GET /docs does not exist; the routes are POST /predict, " in missing.json()["error"]
 
 
 BAD = [
@@ -257,18 +209,6 @@ BAD = [
     ("/predict", {"rows": [[1, 2, 3, 10**400]]}, "is not a finite number"),
     ("/predict", {"rows": [[1, 2, 3, [4]]]}, "lists or objects"),
     ("/predict", {"rows": [[1, 2, 3, None]]}, "NaN"),
-    ("/v2/models/iris/infer", {}, "list 'inputs'"),
-    ("/v2/models/iris/infer", {"inputs": [{}]}, "must have a name"),
-    (
-        "/v2/models/iris/infer",
-        {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP99", "data": []}]},
-        "datatype",
-    ),
-    (
-        "/v2/models/iris/infer",
-        {"inputs": [{"name": "x", "shape": [2, 4], "datatype": "FP64", "data": [1.0]}]},
-        "do not match the shape",
-    ),
 ]
 
 
@@ -276,7 +216,6 @@ LONE = [
     ("/predict", r'{"rows": [{"age": 30, "city": "\ud800"}]}'),
     ("/predict", r'{"rows": [{"age": 30, "\udfff": 1, "city": "Rome"}]}'),
     ("/explain", r'{"rows": [{"age": 30, "city": "\ud800\ud800"}]}'),
-    ("/v2/models/model/infer", r'{"id": "\ud800", "inputs": []}'),
 ]
 
 
@@ -327,12 +266,6 @@ def test_unseen_values_are_warnings_of_the_response(people):
     ]
     plain = client.post("/predict", json={"rows": rows[1:]}).json()
     assert "warnings" not in plain
-    inputs = [
-        {"name": "age", "datatype": "FP64", "shape": [1], "data": [30]},
-        {"name": "city", "datatype": "BYTES", "shape": [1], "data": ["Qo'noS"]},
-    ]
-    found = client.post("/v2/models/model/infer", json={"inputs": inputs}).json()
-    assert "unseen categories" in found["parameters"]["warnings"]
     strict = TestClient(create_app(model, table=table, strict=True))
     assert strict.post("/predict", json={"rows": rows[1:]}).status_code == 200
     refused = strict.post("/predict", json={"rows": rows})
@@ -349,9 +282,6 @@ def test_infinity_is_refused_by_models_that_would_take_it():
         reply = client.post("/predict", content='{"rows": [[1, 2, 3, 1e999]]}')
         assert reply.status_code == 422
         assert "row 0, is not a finite number" in reply.json()["error"]
-    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP64", "data": [1.0, 2.0, 3.0, 0.0]}
-    text = json.dumps({"inputs": [tensor]}).replace("0.0]", "1e999]")
-    assert client.post("/v2/models/model/infer", content=text).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -386,7 +316,7 @@ def test_a_thousand_malformed_requests(iris):
     client = iris[2]
     rng = np.random.RandomState(0)
     good = b'{"rows": [[5.1, 3.5, 1.4, 0.2]]}'
-    paths = ["/predict", "/explain", "/v2/models/iris/infer"]
+    paths = ["/predict", "/explain", "/neighbors"]
     for _ in range(1000):
         body = bytearray(good)
         for _ in range(rng.randint(1, 4)):
@@ -486,28 +416,3 @@ def test_many_threads_on_one_model(iris):
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(predict_row, range(150))) == expected
-
-
-@pytest.mark.parametrize(
-    ("size", "given", "message"),
-    [
-        ("nine", b"{}", "Inference-Header-Content-Length"),
-        ("99999", b"{}", "Inference-Header-Content-Length"),
-        ("-1", b"{}", "Inference-Header-Content-Length"),
-        ("0", b"{}", "valid JSON"),
-        (None, b"12345678" * 3, "do not match"),
-        (None, b"12345678" * 5, None),
-        (None, b"", "do not match"),
-    ],
-)
-def test_binary_tensors_that_do_not_fit_are_refused(iris, size, given, message):
-    client = iris[2]
-    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP64"}
-    head = json.dumps({"inputs": [tensor | {"parameters": {"binary_data_size": 32}}]}).encode()
-    headers = {"Inference-Header-Content-Length": size or str(len(head))}
-    reply = client.post("/v2/models/iris/infer", content=head + given, headers=headers)
-    if message is None:
-        assert reply.status_code == 200
-    else:
-        assert reply.status_code == 400
-        assert message in reply.json()["error"]

@@ -269,7 +269,6 @@ def serve_model(
     max_bytes: Annotated[int, Option(min=1, help="Largest body of a request, in bytes.")] = 2**20,
     max_rows: Annotated[int, Option(min=1, help="Most rows of a request.")] = 100_000,
     max_seconds: Annotated[float, Option(min=0.1, help="Time limit of a request.")] = 60.0,
-    workers: Annotated[int, Option(min=1, help="Number of processes.")] = 1,
     access_log: Annotated[
         bool, Option(help="Write one line of JSON for each request to the standard error.")
     ] = True,
@@ -277,15 +276,13 @@ def serve_model(
 ) -> None:
     """Serve a model over HTTP, with an interactive page.
 
-    POST /predict and /explain take JSON rows or CSV; /v2/... is the Open Inference Protocol. /docs
-    describes all routes, and /metrics counts requests for Prometheus.
+    POST /predict, /explain and /neighbors take JSON rows or CSV.
 
     \b
     vicinal serve people.vicinal --table people.csv
     curl -H 'Content-Type: text/csv' --data-binary @new.csv http://127.0.0.1:8000/predict
     """
     import gc
-    import re
 
     gc.disable()  # until the server is ready: collections are a tenth of the time to start
 
@@ -307,9 +304,8 @@ def serve_model(
             decided,
             host=host,
             port=port,
-            workers=workers,
             access_log=access_log,
-            name=re.sub(r"[^A-Za-z0-9_.-]+", "-", model.stem).strip("-") or "model",  # in addresses
+            name=model.stem,
             target=stored.target,
             table=rows,
             y=y,

@@ -13,14 +13,11 @@ from urllib.parse import urlsplit
 
 from joblib import cpu_count
 
-from vicinal import __version__
 from vicinal._base import import_optional
 from vicinal._base._compat import num_samples
-from vicinal.report.explorer import ExplorerColumn, ExplorerPage, Page
-from vicinal.serve import _inference_protocol as protocol
-from vicinal.serve._observe import Metrics, Observer
-from vicinal.serve._openapi import DocsPage, document
-from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Workers, read_json
+from vicinal.report.explorer import ExplorerColumn, ExplorerPage
+from vicinal.serve._access_log import AccessLog
+from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Workers
 from vicinal.serve._served_model import ServedModel
 
 _MAX_SECONDS = 60.0
@@ -46,16 +43,14 @@ def create_app(
     max_bytes: int = DEFAULT_LIMITS.max_bytes,
     max_rows: int = DEFAULT_LIMITS.max_rows,
     max_seconds: float = _MAX_SECONDS,
-    counters: tuple[Any, int] | None = None,
     strict: bool = False,
 ) -> Any:
     """Return an ASGI application that serves a fitted model.
 
-    ``GET /`` is an interactive page, and ``GET /docs`` describes every route, from the OpenAPI
-    document at ``/openapi.json``. ``POST /predict``, ``POST /explain`` and ``POST /neighbors``
-    take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a header. ``GET /metrics``
-    counts requests for Prometheus, and ``/v2/...`` is the Open Inference Protocol. The logger
-    ``vicinal.serve.access`` gets one line of JSON for each request, at level INFO.
+    ``GET /`` is an interactive page. ``POST /predict``, ``POST /explain`` and ``POST /neighbors``
+    take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a header; ``GET /metadata``
+    describes the columns. The logger ``vicinal.serve.access`` gets one line of JSON for each
+    request, at level INFO.
 
     Parameters
     ----------
@@ -63,7 +58,7 @@ def create_app(
         Fitted classifier or regressor, or a pipeline that ends in one; scikit-learn's
         ``FixedThresholdClassifier`` sets a decision threshold.
     name : str, default="model"
-        Name of the model in the inference protocol.
+        Name of the model, shown on the page.
     target : str, default=None
         Name of the target, shown with every prediction.
     table : data frame or ndarray, default=None
@@ -84,8 +79,6 @@ def create_app(
         Largest number of rows of a request, which may have at most 1,000,000 cells.
     max_seconds : float, default=60
         Time limit of a request; longer work is stopped.
-    counters : tuple of (buffer, int), default=None
-        Memory that several processes share for ``/metrics``, and the number of this process.
     strict : bool, default=False
         Whether rows with values that no training row has, such as unseen categories, are refused
         with status 422. Otherwise the response lists them as ``warnings``.
@@ -117,7 +110,6 @@ def create_app(
         model, name, table, y, Limits(max_bytes, max_rows), target=target, strict=strict
     )
     server = _Server(served, token, hosts, max_seconds)
-    v2 = f"/v2/models/{name}"
     plan = [
         ("/predict", "POST", server.predict),
         ("/explain", "POST", server.explain),
@@ -125,29 +117,16 @@ def create_app(
         ("/metadata", "GET", server.metadata),
         ("/healthz", "GET", server.healthz),
         ("/readyz", "GET", server.readyz),
-        ("/metrics", "GET", server.metrics_text),
-        ("/v2", "GET", server.v2_server),
-        ("/v2/health/live", "GET", server.healthz),
-        ("/v2/health/ready", "GET", server.readyz),
-        (v2, "GET", server.v2_model),
-        (f"{v2}/ready", "GET", server.readyz),
-        (f"{v2}/infer", "POST", server.v2_infer),
-        (f"{v2}/versions/1", "GET", server.v2_model),
-        (f"{v2}/versions/1/ready", "GET", server.readyz),
-        (f"{v2}/versions/1/infer", "POST", server.v2_infer),
         ("/", "GET", server.explorer),
-        ("/docs", "GET", server.docs),
-        ("/openapi.json", "GET", server.openapi),
     ]
     routes = [
         routing.Route(path, server.guarded(handler), methods=[method])
         for path, method, handler in plan
     ]
-    server.metrics = Metrics([path for path, _, _ in plan], *(counters or ()))
-    server.document = document(served, plan, has_token=token is not None)
+    server.routes = ", ".join(f"{method} {path}" for path, method, _ in plan)
     app = applications.Starlette(
         routes=routes,
-        middleware=[middleware.Middleware(Observer, metrics=server.metrics)],
+        middleware=[middleware.Middleware(AccessLog)],
         exception_handlers=dict.fromkeys((404, 405), server.no_route),
         lifespan=server.lifespan,
     )
@@ -177,8 +156,7 @@ class _Server:
         self.predictions = Workers(max(4, cpu_count()), 64)
         self.large = Workers(max(1, cpu_count() // 2), 8)
         self.explanations = Workers(max(1, cpu_count() // 2), 4)
-        self.metrics: Metrics
-        self.document: dict[str, Any]
+        self.routes: str
         self.is_stopping, self.is_warm = False, True
         self.on_warm: Callable[[], Any] = lambda: None
         self._running: set[asyncio.Timeout] = set()
@@ -292,13 +270,6 @@ class _Server:
             parts.append(part)
         return b"".join(parts)
 
-    def _pool(self, body: bytes) -> Workers:
-        return self.predictions if len(body) <= _LARGE else self.large
-
-    async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
-        """Return the response whose content a function computes in a worker."""
-        return await workers.run(lambda: self._json(function()), partial(_gone, request))
-
     async def _of_table(
         self, request: Any, function: Callable[[Any], Any], workers: Workers | None = None
     ) -> Any:
@@ -308,19 +279,17 @@ class _Server:
         def computed() -> Any:
             table, request.scope["options"] = self.served.request(body, _is_csv(request))
             request.scope["n_rows"] = num_samples(table)
-            return function(table)
+            return self._json(function(table))
 
-        return await self._result(request, workers or self._pool(body), computed)
-
-    async def _page(self, request: Any, page: Page) -> Any:
-        html = await self.predictions.run(page.html, partial(_gone, request))
-        return self._responses.HTMLResponse(html, headers={"Content-Security-Policy": _POLICY})
+        usual = self.predictions if len(body) <= _LARGE else self.large
+        return await (workers or usual).run(computed, partial(_gone, request))
 
     # --- routes ---
 
     async def no_route(self, request: Any, error: Any) -> Any:
         """Report a path or method that does not exist."""
-        content = {"error": f"{request.method} {request.url.path} does not exist; see /docs."}
+        given = f"{request.method} {request.url.path}"
+        content = {"error": f"{given} does not exist; the routes are {self.routes}."}
         return self._responses.JSONResponse(content, error.status_code, headers=error.headers)
 
     async def healthz(self, request: Any) -> Any:
@@ -332,19 +301,6 @@ class _Server:
         if not self.is_warm:
             raise RequestError(503, "the model is not ready yet.", retry_after=1)
         return self._json({"status": "ok", "ready": True, "name": self.served.name})
-
-    async def metrics_text(self, request: Any) -> Any:
-        """Return counters of requests, durations, rows and memory, in Prometheus' format."""
-        kind = "text/plain; version=0.0.4"
-        return self._responses.Response(self.metrics.text(), media_type=kind)
-
-    async def openapi(self, request: Any) -> Any:
-        """Return the description of all routes, OpenAPI 3.1."""
-        return self._json(self.document)
-
-    async def docs(self, request: Any) -> Any:
-        """Return a page that describes all routes."""
-        return await self._page(request, DocsPage(self.document))
 
     async def metadata(self, request: Any) -> Any:
         """Return the inputs and outputs of the model."""
@@ -369,36 +325,9 @@ class _Server:
 
     async def explorer(self, request: Any) -> Any:
         """Return the interactive page."""
-        return await self._page(request, ServedExplorer(self.served))
-
-    async def v2_server(self, request: Any) -> Any:
-        """Return the name, version and extensions of the server."""
-        extensions = ["binary_tensor_data"]
-        return self._json({"name": "vicinal", "version": __version__, "extensions": extensions})
-
-    async def v2_model(self, request: Any) -> Any:
-        """Return inputs and outputs as the protocol names them."""
-        return self._json(protocol.model_metadata(self.served))
-
-    async def v2_infer(self, request: Any) -> Any:
-        """Predict tensors."""
-        body, tensors = await self._body(request), b""
-        pool = self._pool(body)
-        size = request.headers.get("inference-header-content-length")
-        if size is not None:
-            if not (size.isascii() and size.isdigit()) or int(size) > len(body):
-                raise RequestError(
-                    400,
-                    "Inference-Header-Content-Length must be the number of bytes of the JSON part.",
-                )
-            body, tensors = body[: int(size)], body[int(size) :]
-
-        def inferred() -> dict[str, Any]:
-            found = protocol.infer(self.served, read_json(body, self.served.limits), tensors)
-            request.scope["n_rows"] = found["outputs"][0]["shape"][0]
-            return found
-
-        return await self._result(request, pool, inferred)
+        page = ServedExplorer(self.served)
+        html = await self.predictions.run(page.html, partial(_gone, request))
+        return self._responses.HTMLResponse(html, headers={"Content-Security-Policy": _POLICY})
 
 
 # The page loads nothing from other sites.
