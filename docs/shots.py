@@ -1,6 +1,6 @@
-"""Screenshots of the pages for the documents: report, explanation and explorers, desk and phone.
+"""Screenshots for the documents: report, explanation and served page, desk and phone.
 
-Run `python docs/shots.py [comparison] [explain] [explorer] [serve]` in a clone with the extra
+Run `python docs/shots.py [comparison] [explain] [serve]` in a clone with the extra
 `test`, Chromium and its driver, and the folder of data sets in VICINAL_DATA; pictures go to
 docs/_static. Look at them before committing. docs/_static/vicinal.png is the figure of
 examples/plot_vicinal.py at 90 dots per inch.
@@ -24,10 +24,10 @@ from selenium import webdriver
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from vicinal import AnchoredLocalClassifier, AutoClassifier
+from vicinal import AutoClassifier
 from vicinal.inspection import compare, explain
 from vicinal.inspection.candidates import candidate_models
-from vicinal.report import ExplorerReport, ModelReport, write_html
+from vicinal.report import ModelReport, write_html
 from vicinal.serve import create_app
 from vicinal.table import TableEncoder
 
@@ -89,14 +89,6 @@ def explanation_page(X, y, path):
     return write_html(found, path, title="Why this prediction?")
 
 
-def explorer_page(X, y, path):
-    """Write a page that computes an anchored model in the browser."""
-    anchored = AnchoredLocalClassifier(64, n_neighbors=160, alpha=1.0, random_state=0)
-    model = make_pipeline(TableEncoder(), anchored).fit(X[:N_TRAIN], y[:N_TRAIN])
-    rows, known = X[N_TRAIN:], y[N_TRAIN:]
-    return write_html(ExplorerReport(model, rows, known, title="Adult", target="income"), path)
-
-
 def served_app(X, y):
     """Return the application of a served AutoClassifier."""
     model = AutoClassifier(max_fit_time=30, random_state=0)
@@ -135,8 +127,8 @@ def shoot(driver, address, name, width, height, top="header"):
         {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE},
     )
     driver.get(address)
-    driver.implicitly_wait(60)  # seconds, until the nearest rows of an explorer are there
-    if name.startswith(("explorer", "serve")):
+    driver.implicitly_wait(60)  # seconds, until the nearest rows of a served page are there
+    if name.startswith("serve"):
         driver.find_element("css selector", "#near tbody td")
         driver.find_element("css selector", "#change p")
     driver.execute_async_script("setTimeout(arguments[0], 600)")
@@ -155,7 +147,7 @@ def shoot(driver, address, name, width, height, top="header"):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("groups", nargs="*", default=["comparison", "explain", "explorer", "serve"])
+    parser.add_argument("groups", nargs="*", default=["comparison", "explain", "serve"])
     groups = parser.parse_args().groups
     X, y = adult()
     driver = browser()
@@ -174,10 +166,6 @@ def main():
                 why = written("explain", explanation_page)
                 shoot(driver, why, "explain", DESK, 1050)
                 shoot(driver, why, "explain_phone", PHONE, 1100)
-            if "explorer" in groups:
-                explorer = written("explorer", explorer_page)
-                shoot(driver, explorer, "explorer", DESK, 1000)
-                shoot(driver, explorer, "explorer_phone", PHONE, 1100)
             if "serve" in groups:
                 with serving(served_app(X, y)) as address:
                     shoot(driver, address, "serve", DESK, 1150)

@@ -29,7 +29,6 @@ print("code", code, [name for name in sys.argv[1].split() if name in sys.modules
         (["predict", "no.vicinal", "no.csv"], 2),
         (["check", "no.csv"], 2),
         (["compare", "no.csv", "--target", "y"], 2),
-        (["explore", "model.vicinal", "no.csv"], 2),
         (["serve", "model.vicinal", "--table", "no.csv"], 2),
         (["export", "model.vicinal", "model.onnx", "--table", "no.csv"], 2),
     ],

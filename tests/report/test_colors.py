@@ -10,7 +10,7 @@ pytest.importorskip("jinja2")
 
 from vicinal.inspection import explain
 from vicinal.inspection.colors import class_color, color_index
-from vicinal.report import ExplorerReport, ModelReport
+from vicinal.report import ModelReport
 from vicinal.report.results import ExplanationReport
 
 
@@ -60,13 +60,3 @@ def test_the_style_sheet_has_the_colours_of_the_plots(classes):
     light = dict(re.findall(r"--c(\d): (#\w+);", html.split("@media")[0]))
     assert light == {str(k): class_color(k) for k in range(10)}
     assert html.count(class_color(1, dark=True)) == 2  # by preference and by choice
-
-
-def test_the_explorer_knows_the_colours_and_the_target(classes):
-    from sklearn.linear_model import LogisticRegression
-
-    X, y = classes
-    report = ExplorerReport(LogisticRegression().fit(X, y), X, y, target="paid")
-    data = report.as_dict()["data"]
-    assert data["colors"] == [color_index(0), color_index(1)]
-    assert data["target"] == "paid"

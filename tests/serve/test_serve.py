@@ -10,8 +10,9 @@ from sklearn.pipeline import make_pipeline
 pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
+from vicinal.inspection.colors import color_index
+from vicinal.report.explorer import ExplorerPage
 from vicinal.serve import create_app, serve
-from vicinal.serve._app import ServedExplorer
 from vicinal.serve._served_model import ServedModel
 from vicinal.table import TableEncoder
 from vicinal.uncertainty import ConformalClassifier
@@ -392,7 +393,7 @@ def test_numbers_in_strings_have_a_range(people):
     words = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
     words.loc[0, "age"] = "not told"
     model = make_pipeline(TableEncoder(), LinearRegression()).fit(words, words["more"])
-    controls = ServedExplorer(ServedModel(model, "ages", words)).as_dict()["data"]["controls"]
+    controls = ServedModel(model, "ages", words).page().as_dict()["data"]["controls"]
     assert [control["kind"] for control in controls] == ["number", "category", "number"]
     assert (controls[0]["min"], controls[0]["max"]) == (table["age"].min(), table["age"].max())
     client = TestClient(create_app(model, table=table))
@@ -416,3 +417,18 @@ def test_many_threads_on_one_model(iris):
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(predict_row, range(150))) == expected
+
+
+def test_the_page_has_controls_of_numbers_categories_and_unknown_columns():
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame({"a": [1, 5, 2], "b": ["x", "y", "x"], "c": [None, None, None]})
+    model = LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"])
+    page = ExplorerPage(model, table.columns, table, target="paid").as_dict()["data"]
+    number, category, nothing = page["controls"]
+    assert (number["min"], number["value"], number["max"], number["step"]) == (1, 2, 5, 1)
+    assert (category["kind"], category["categories"]) == ("category", ["x", "y"])
+    assert category["value"] == "x"
+    assert nothing["kind"] == "unknown"
+    assert page["rows"] == [[1, "x", None], [5, "y", None], [2, "x", None]]
+    assert page["colors"] == [color_index(0), color_index(1)]
+    assert page["target"] == "paid"

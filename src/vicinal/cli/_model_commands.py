@@ -319,40 +319,6 @@ def serve_model(
         raise InputError(str(error)) from None
 
 
-@app.command("explore")
-def explore_model(
-    model: shared.Model,
-    table: Annotated[
-        Path,
-        Argument(help="Rows to start from and to compare with.", callback=shared.existing("table")),
-    ],
-    out: shared.Page = Path("explorer.html"),
-    delimiter: shared.Delimiter = None,
-) -> None:
-    """Write a page on which the reader changes a row and sees the prediction.
-
-    The page computes in the browser: anchored local models, partitions with linear regions and
-    linear models as they are, and of any other model a copy, with its difference from the model.
-
-    \b
-    vicinal explore people.vicinal test.csv --out people.html
-    """
-    from vicinal.cli import _progress, _read_table, _stored_model
-    from vicinal.report import ExplorerReport
-
-    _read_table.check_folder(out, "--out")
-    stored = _stored_model.StoredModel(model)
-    X, y, _ = stored.labelled(_read_table.read_table(table, delimiter))
-    title = f"{model.stem} on {table.name}"
-    try:
-        page = ExplorerReport(stored.decided(), X, y, title=title, target=stored.target)
-        with _progress.working("computing the page"):
-            path = page.write_html(out)
-    except (TypeError, ValueError) as error:
-        raise InputError(str(error)) from None
-    log(f"explorer: {path}")
-
-
 @app.command("warmup")
 def compile_ahead() -> None:
     """Compile the functions of the default models ahead of the first fit.

@@ -541,8 +541,7 @@ def write_html(
     ----------
     result : object
         What :func:`~vicinal.inspection.explain`, :func:`~vicinal.inspection.compare` or
-        :func:`~vicinal.inspection.check` returned, a :class:`ModelReport` or an
-        :class:`ExplorerReport`.
+        :func:`~vicinal.inspection.check` returned, or a :class:`ModelReport`.
     path : path-like
         File to write. It is complete, or it is not there.
     title : str, default=None
@@ -582,6 +581,6 @@ def write_html(
     else:
         raise TypeError(
             f"result is a {type(result).__name__}; pass what explain, compare or check returned, "
-            "or a ModelReport or ExplorerReport."
+            "or a ModelReport."
         )
     return page.write_html(path)

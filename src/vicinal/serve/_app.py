@@ -15,7 +15,6 @@ from joblib import cpu_count
 
 from vicinal._base import import_optional
 from vicinal._base._compat import num_samples
-from vicinal.report.explorer import ExplorerColumn, ExplorerPage
 from vicinal.serve._access_log import AccessLog
 from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Workers
 from vicinal.serve._served_model import ServedModel
@@ -325,8 +324,7 @@ class _Server:
 
     async def explorer(self, request: Any) -> Any:
         """Return the interactive page."""
-        page = ServedExplorer(self.served)
-        html = await self.predictions.run(page.html, partial(_gone, request))
+        html = await self.predictions.run(self.served.page().html, partial(_gone, request))
         return self._responses.HTMLResponse(html, headers={"Content-Security-Policy": _POLICY})
 
 
@@ -410,30 +408,3 @@ def _encoded(value: Any) -> str:
         return f"[{','.join(map(_encoded, value))}]"
     n = max(1, _ENCODED // (len(value[0]) + 1 if isinstance(value[0], list) else 1))
     return f"[{','.join(_ENCODE(value[i : i + n])[1:-1] for i in range(0, len(value), n))}]"
-
-
-class ServedExplorer(ExplorerPage):
-    """Interactive page whose predictions come from the server.
-
-    Parameters
-    ----------
-    served : ServedModel
-        The model.
-    """
-
-    def __init__(self, served: ServedModel) -> None:
-        super().__init__(
-            served.decided, served.background, served.y, title=served.name, target=served.target
-        )
-        self.served, self.encoder = served, served.encoder
-
-    def columns(self) -> list[Any]:
-        """Return the controls; without a table only names are known."""
-        if self.table is not None:
-            return super().columns()
-        return [ExplorerColumn(name, [], max_categories=0) for name in self.served.columns]
-
-    def engine(self, columns: Any) -> dict[str, Any]:
-        """Return the options of the page, with those of the server."""
-        known = {"has_limits": self.served.has_limits, "has_typicality": self.served.has_typicality}
-        return super().engine(columns) | known

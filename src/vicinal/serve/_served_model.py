@@ -18,7 +18,7 @@ from vicinal._base._wrappers import call_method, can, split_threshold, unseen_ru
 from vicinal._conformal import StandardizedRows, Typicality, decide
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
-from vicinal.report.explorer import errors_of
+from vicinal.report.explorer import ExplorerPage, errors_of
 from vicinal.report.results import ExplanationReport
 from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 from vicinal.table import TableEncoder
@@ -398,6 +398,20 @@ class ServedModel:
         with suppress(Exception), unreported():
             found = explain(self.decided, one, background=two, fixed=self.columns)
             ExplanationReport(found).article()
+
+    def page(self) -> ExplorerPage:
+        """Return the interactive page."""
+        return ExplorerPage(
+            self.decided,
+            self.columns,
+            self.background,
+            self.y,
+            encoder=self.encoder,
+            title=self.name,
+            target=self.target,
+            has_limits=self.has_limits,
+            has_typicality=self.has_typicality,
+        )
 
     def metadata(self) -> dict[str, Any]:
         """Return a description of the model."""

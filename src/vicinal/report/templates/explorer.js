@@ -49,7 +49,6 @@
     return { box, way, ends, cost };
   }
   data.controls.forEach((control, j) => {
-    if (!control.is_used) return;
     const { kind, name } = control;
     const box = make("div", undefined, "control"), label = make("label", name);
     const input = make(kind === "category" ? "select" : "input", undefined, kind === "number" ? "" : "wide");
@@ -258,7 +257,7 @@
           if (!isCurrent()) return;
           showNearest(near);
           busy(["response", "near"], false);
-        } else if (data.model) return;
+        }
         const found = await vicinal.explain([...row], data.rows.length ? options() : undefined, output, signal);
         if (!isCurrent()) return;
         if (get("why")) get("why").innerHTML = found.html;
