@@ -17,7 +17,7 @@ from _harness import ResultsPage, is_rebuilding
 from _pages import RESULTS
 from _partition import load_split
 from vicinal import datasets
-from vicinal.inspection import PartitionHistogramDisplay, PartitionRegionsDisplay
+from vicinal.inspection import PartitionRegionsDisplay
 from vicinal.linear import WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
 
@@ -145,11 +145,15 @@ def draw_xor() -> None:
 def optdigits_case() -> dict:
     X, y, X_test, y_test = load_split("optdigits")
     model = cascade("perceptron", 5, n_init=15, max_iter=15).fit(X, y)
-    display = PartitionHistogramDisplay.from_estimator(model, X_test, y_test)
-    display.figure_.savefig(FIGURES / "partition_optdigits.png", dpi=110)
+    counts = model.region_histogram(X_test, y_test)
+    figure, axes = plt.subplots(1, len(counts), figsize=(12, 2.6), sharey=True)
+    for region, (ax, row) in enumerate(zip(axes, counts, strict=True)):
+        ax.bar(model.classes_, row, color=f"C{region}")
+        ax.set(title=f"region {region} ({row.sum()})", xlabel="class")
+    figure.savefig(FIGURES / "partition_optdigits.png", dpi=110, bbox_inches="tight")
     report = model.region_report(X_test, y_test)
     return {
-        "counts": display.counts.tolist(),
+        "counts": counts.tolist(),
         "error": (100 * report["error"]).round(2).tolist(),
         "total": 100 * (1 - model.score(X_test, y_test)),
     }

@@ -28,7 +28,9 @@ for label, model in {"one region": single, "best start": one, "average of 10": a
 # ----------------------
 import matplotlib.pyplot as plt
 
-from vicinal.inspection import PartitionHistogramDisplay
-
-PartitionHistogramDisplay.from_estimator(one, X_test, y_test)
+counts = one.region_histogram(X_test, y_test)
+figure, axes = plt.subplots(1, len(counts), figsize=(12, 2.6), sharey=True, layout="constrained")
+for region, (ax, row) in enumerate(zip(axes, counts, strict=True)):
+    ax.bar(one.classes_, row, color=f"C{region}")
+    ax.set(title=f"region {region} ({row.sum()})", xlabel="digit")
 plt.show()

@@ -10,14 +10,14 @@ but different ones; the fusion learns their weights from held-out scores.
 # The classes are even and odd digits. The points are errors of single subspaces on
 # held-out rows, the line is their fusion.
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from vicinal.inspection import SubspaceErrorDisplay, SubspaceVotesDisplay
 from vicinal.subspace import SubspaceFusionClassifier
 
 X, digit = load_digits(return_X_y=True)
-y = ["odd" if value % 2 else "even" for value in digit]
+y = np.where(digit % 2, "odd", "even")
 X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y, random_state=0)
 model = SubspaceFusionClassifier(
     ["random", "principal", "cholesky"],
@@ -29,13 +29,17 @@ model = SubspaceFusionClassifier(
     random_state=0,
 ).fit(X_train, y_train)
 
-SubspaceErrorDisplay.from_estimator(model, X_test, y_test)
+votes = model.predict_subspaces(X_test)
+figure, ax = plt.subplots(layout="constrained")
+ax.scatter((votes != y_test[:, None]).mean(axis=0), model.subspace_names_)
+ax.axvline(1 - model.score(X_test, y_test), color="C3", linestyle="--", label="fused")
+ax.set(xlabel="error rate", xlim=(0, None))
+ax.legend()
 plt.show()
 
 # %%
 # The votes on one row on which the subspaces are divided.
-votes = model.predict_subspaces(X_test)
-divided = abs((votes == "odd").mean(axis=1) - 0.5).argmin()
-display = SubspaceVotesDisplay.from_estimator(model, X_test[divided : divided + 1])
-display.ax_.set_title(f"the truth is {y_test[divided]!r}")
-plt.show()
+row = abs((votes == "odd").mean(axis=1) - 0.5).argmin()
+for name, vote in zip(model.subspace_names_, votes[row], strict=True):
+    print(f"{name:12s} {vote}")
+print(f"{'fused':12s} {model.predict(X_test)[row]}, the truth is {y_test[row]}")

@@ -8,10 +8,10 @@ changes at a longer distance, or only points close to known rows.
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-from vicinal.inspection import CounterfactualDisplay
 from vicinal.surface import DecisionSurface
 
 data = load_breast_cancer(as_frame=True)
@@ -35,8 +35,10 @@ print(f"predicted: {forest.predict(patient)[0]}, {surface.oracle_} only")
 figure, axes = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
 for ax, sparsity in zip(axes, (0.0, 0.5), strict=True):
     found = surface.counterfactual(patient, sparsity=sparsity)
-    CounterfactualDisplay.from_counterfactuals(found, scale=X.std(), ax=ax, max_bars=8)
-    ax.set_xlabel("change in standard deviations")
+    change = found.changes[0] / X.std().to_numpy()
+    largest = np.argsort(-np.abs(change))[:8][::-1]
+    ax.barh(X.columns[largest], change[largest])
+    ax.set(xlabel="change in standard deviations", title=f"{found.n_changed[0]} columns change")
     print(f"sparsity={sparsity}: {found.n_changed[0]} columns, distance {found.distances[0]:.2f}")
 
 # %%

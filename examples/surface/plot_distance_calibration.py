@@ -12,7 +12,6 @@ from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import make_moons
 from sklearn.neighbors import KNeighborsClassifier
 
-from vicinal.inspection import SurfaceDistanceDisplay
 from vicinal.surface import SurfaceCalibratedClassifier
 
 X, y = make_moons(900, noise=0.35, random_state=0)
@@ -32,7 +31,10 @@ for name, fitted in (("votes", votes), ("distance", model)):
 # Distances by class on the left, reliability on the right.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-SurfaceDistanceDisplay.from_estimator(model.surfaces_[0], X_test, y_test, ax=axes[0])
+distance = model.surfaces_[0].distance(X_test)
+axes[0].hist([distance[y_test == 0], distance[y_test == 1]], bins=30, label=["0", "1"])
+axes[0].set(xlabel="signed distance to the surface", ylabel="rows")
+axes[0].legend(title="class")
 for name, fitted in (("votes", votes), ("distance", model)):
     CalibrationDisplay.from_estimator(fitted, X_test, y_test, n_bins=8, name=name, ax=axes[1])
 axes[1].set_title("reliability on new rows")

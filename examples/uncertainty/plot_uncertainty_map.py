@@ -8,10 +8,11 @@ moon have the largest values. The same values rank the rows of a table with any 
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_wine, make_moons
 from sklearn.preprocessing import StandardScaler
 
-from vicinal.inspection import UncertaintyDisplay
+from vicinal.uncertainty import uncertainty_map
 
 X, y = make_moons(600, noise=0.25, random_state=0)
 
@@ -20,13 +21,15 @@ X, y = make_moons(600, noise=0.25, random_state=0)
 # -------------------
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), width_ratios=[1.25, 1])
-display = UncertaintyDisplay.from_data(X, y, ax=axes[0])
+uncertainty = uncertainty_map(X, y)
+for label, marker in enumerate("o^"):
+    own = y == label
+    style = {"marker": marker, "vmin": 0, "vmax": 1, "s": 22, "label": f"class {label}"}
+    points = axes[0].scatter(*X[own].T, c=uncertainty[own], **style)
+figure.colorbar(points, label="uncertainty")
 axes[0].set_title("uncertainty of each row")
-axes[1].hist(
-    [display.uncertainty[y == 0], display.uncertainty[y == 1]],
-    bins=20,
-    label=["class 0", "class 1"],
-)
+axes[0].legend()
+axes[1].hist([uncertainty[y == 0], uncertainty[y == 1]], bins=20, label=["class 0", "class 1"])
 axes[1].set(xlabel="uncertainty", ylabel="rows", yscale="log", title="most rows are easy")
 axes[1].legend()
 figure.tight_layout()
@@ -37,8 +40,7 @@ figure.tight_layout()
 # Check the labels of these rows first.
 
 wine = load_wine()
-display = UncertaintyDisplay.from_data(
-    StandardScaler().fit_transform(wine.data), wine.target_names[wine.target], plot=False
-)
-for row in display.most_uncertain(5):
-    print(f"row {row['row']:3d}  {row['label']}  uncertainty {row['uncertainty']:.2f}")
+uncertainty = uncertainty_map(StandardScaler().fit_transform(wine.data), wine.target)
+for row in np.argsort(-uncertainty)[:5]:
+    label = wine.target_names[wine.target[row]]
+    print(f"row {row:3d}  {label}  uncertainty {uncertainty[row]:.2f}")

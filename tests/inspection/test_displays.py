@@ -4,7 +4,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, make_friedman1, make_moons
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -14,16 +13,10 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.inspection import (
-    CounterfactualDisplay,
     DecisionSurfaceDisplay,
-    PartitionHistogramDisplay,
     PartitionRegionsDisplay,
     SelectionCurveDisplay,
-    SubspaceErrorDisplay,
-    SubspaceVotesDisplay,
-    SurfaceDistanceDisplay,
     TrainingCurveDisplay,
-    UncertaintyDisplay,
 )
 from vicinal.local import LocalRegressor
 from vicinal.partition import (
@@ -31,9 +24,7 @@ from vicinal.partition import (
     SpacePartitioningRegressor,
     SurrogatePartitionClassifier,
 )
-from vicinal.subspace import SubspaceFusionClassifier, SubspaceFusionRegressor
 from vicinal.surface import DecisionSurface
-from vicinal.uncertainty import uncertainty_map
 
 pytest.importorskip("matplotlib").use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -107,15 +98,6 @@ def test_unfitted_models_are_refused(plane):
         PartitionRegionsDisplay.from_estimator(SpacePartitioningClassifier(), plane[0])
 
 
-def test_histogram_shows_the_counts(plane, cascade):
-    display = PartitionHistogramDisplay.from_estimator(cascade, *plane)
-    assert_array_equal(display.counts, cascade.region_histogram(*plane))
-    heights = [[bar.get_height() for bar in ax.patches] for ax in display.axes_]
-    assert_array_equal(heights, display.counts)
-    with pytest.raises(ValueError, match=r"1 Axes for \d regions"):
-        display.plot(axes=pyplot.subplots()[1])
-
-
 def test_training_curve_shows_every_start_best_first(plane):
     X, y = plane
     hard = SpacePartitioningClassifier("lda", n_regions=2, n_init=3, random_state=0).fit(X, y)
@@ -172,39 +154,6 @@ def test_plane_needs_two_features():
         DecisionSurfaceDisplay.from_estimator(surface, X)
 
 
-def test_changes_are_bars_in_the_given_unit():
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    surface = DecisionSurface(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
-    found = surface.counterfactual(X[:4])
-    scale = X.std()
-    display = CounterfactualDisplay.from_counterfactuals(found, row=2, scale=scale)
-    widths = np.array([bar.get_width() for bar in display.bars_])
-    expected = found.changes[2] / scale.to_numpy()
-    assert_allclose(np.sort(widths), np.sort(expected[expected != 0]))
-    few = CounterfactualDisplay.from_counterfactuals(found, row=2, max_bars=2)
-    assert len(few.bars_) == 2
-    assert "distance" in few.ax_.get_title()
-
-
-def test_no_counterfactual_no_picture(moons):
-    X, _, surface = moons
-    alone = X[surface.estimator_.predict(X) == 1]
-    with pytest.warns(UserWarning, match="for every row"):
-        lonely = DecisionSurface(surface.estimator_, oracle="labels").fit(alone)
-    found = lonely.counterfactual(alone[:2])
-    with pytest.raises(ValueError, match="No counterfactual was found for row 0"):
-        CounterfactualDisplay.from_counterfactuals(found)
-
-
-def test_histogram_counts_rows_of_each_class(moons):
-    X, y, surface = moons
-    names = np.where(y == 1, "upper", "lower")
-    display = SurfaceDistanceDisplay.from_estimator(surface, X, names)
-    counts = [sum(bar.get_height() for bar in bars) for bars in display.bars_]
-    assert counts == [30, 30]
-    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["lower", "upper"]
-
-
 # --- ensemble ---
 
 
@@ -254,62 +203,6 @@ def test_displays_want_fitted_models():
         TrainingCurveDisplay.from_estimator(RealAdaBoostClassifier())
 
 
-# --- subspace ---
-
-
-@pytest.fixture(scope="module")
-def fusion(three_classes):
-    X, y = three_classes
-    names = np.array(["a", "b", "c"])[y]
-    model = SubspaceFusionClassifier(
-        ["random", "cholesky"], RidgeClassifier(), n_subspaces=2, cv=3, random_state=0
-    )
-    return model.fit(X[:100], names[:100]), X[100:], names[100:]
-
-
-def test_votes_are_shares_of_rows(fusion):
-    model, X, _ = fusion
-    display = SubspaceVotesDisplay.from_estimator(model, X)
-    assert display.shares.shape == (6, 3)
-    assert_allclose(display.shares.sum(axis=1), 1.0)
-    votes = model.predict_subspaces(X)
-    assert_allclose(display.shares[2, 1], np.mean(votes[:, 2] == "b"))
-    assert_allclose(display.shares[-1, 0], np.mean(model.predict(X) == "a"))
-    assert_allclose(display.agreement[4], np.mean(votes[:, 4] == model.predict(X)))
-    widths = [bar.get_width() for bar in display.bars_[1]]
-    assert_allclose(widths, display.shares[:, 1])
-    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
-    assert labels == [*model.subspace_names_, "fused"]
-
-
-def test_votes_on_one_row_are_whole(fusion):
-    model, X, _ = fusion
-    display = SubspaceVotesDisplay.from_estimator(model, X[:1])
-    assert set(np.unique(display.shares)) <= {0.0, 1.0}
-
-
-def test_errors_are_those_of_the_parts_and_of_the_fusion(fusion):
-    model, X, y = fusion
-    _, ax = pyplot.subplots()
-    display = SubspaceErrorDisplay.from_estimator(model, X, y, ax=ax)
-    assert display.ax_ is ax
-    assert_allclose(display.fused, 1 - model.score(X, y))
-    assert_allclose(display.errors, (model.predict_subspaces(X) != y[:, None]).mean(axis=0))
-    groups = [label.get_text() for label in ax.get_xticklabels()]
-    assert groups == ["random", "cholesky", "all features"]
-    assert_array_equal([len(points.get_offsets()) for points in display.points_], [2, 2, 1])
-
-
-def test_errors_of_a_regression_are_root_mean_squares():
-    X, y = make_friedman1(200, random_state=0)
-    model = SubspaceFusionRegressor(["random"], Ridge(), n_subspaces=2, random_state=0)
-    model.fit(X[:150], y[:150])
-    display = SubspaceErrorDisplay.from_estimator(model, X[150:], y[150:])
-    assert display.ylabel == "root mean squared error"
-    expected = np.sqrt(np.mean((model.predict(X[150:]) - y[150:]) ** 2))
-    assert_allclose(display.fused, expected)
-
-
 # --- local ---
 
 
@@ -329,47 +222,3 @@ def test_a_model_without_a_path_is_an_error(rng):
     model = LocalRegressor(n_neighbors=20, degree=1, alpha=0.1).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="all parameters were given"):
         SelectionCurveDisplay.from_estimator(model)
-
-
-# --- uncertainty ---
-
-
-def test_two_features_are_shown_as_a_map():
-    X, y = make_moons(80, noise=0.3, random_state=0)
-    display = UncertaintyDisplay.from_data(X, y)
-    assert [len(points.get_offsets()) for points in display.points_] == [40, 40]
-    shades = np.concatenate([points.get_array() for points in display.points_])
-    expected = uncertainty_map(X, y)
-    assert_allclose(shades, np.concatenate([expected[y == 0], expected[y == 1]]))
-    assert display.ax_.get_xlabel() == "x0"
-
-
-def test_more_features_are_ranked_in_a_table():
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    display = UncertaintyDisplay.from_data(X, y)
-    cells = display.table_.get_celld()
-    best = int(np.argmax(uncertainty_map(X, y)))
-    assert cells[1, 0].get_text().get_text() == str(best)
-    assert not hasattr(display, "points_")
-
-
-def test_chosen_features_are_shown_with_their_names():
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    axes = pyplot.subplots()[1]
-    display = UncertaintyDisplay.from_data(X, y, features=(2, 3), ax=axes)
-    assert display.ax_ is axes
-    assert axes.get_xlabel() == "petal length (cm)"
-    assert len(display.points_) == 3
-    with pytest.raises(ValueError, match=r"features=\(0, 9\)"):
-        UncertaintyDisplay.from_data(X, y, features=(0, 9))
-
-
-def test_most_uncertain_rows_come_first_and_make_a_frame():
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    display = UncertaintyDisplay.from_data(X, y, plot=False)
-    assert not hasattr(display, "ax_")
-    frame = pd.DataFrame(display.most_uncertain(5))
-    assert frame.columns.tolist() == ["row", "label", "uncertainty", *X.columns]
-    assert frame["uncertainty"].is_monotonic_decreasing
-    assert_allclose(frame["uncertainty"], np.sort(uncertainty_map(X, y))[::-1][:5])
-    assert_allclose(frame[X.columns], X.iloc[frame["row"]])

@@ -4,32 +4,20 @@ from vicinal.inspection.checks._check import check, drift
 from vicinal.inspection.checks._targets import label_issues
 from vicinal.inspection.compare._compare import compare
 from vicinal.inspection.displays._charts import (
-    CounterfactualDisplay,
-    PartitionHistogramDisplay,
     SelectionCurveDisplay,
-    SubspaceErrorDisplay,
-    SubspaceVotesDisplay,
-    SurfaceDistanceDisplay,
     TrainingCurveDisplay,
 )
 from vicinal.inspection.displays._plane import (
     DecisionSurfaceDisplay,
     PartitionRegionsDisplay,
-    UncertaintyDisplay,
 )
 from vicinal.inspection.explain._explain import explain
 
 __all__ = [
-    "CounterfactualDisplay",
     "DecisionSurfaceDisplay",
-    "PartitionHistogramDisplay",
     "PartitionRegionsDisplay",
     "SelectionCurveDisplay",
-    "SubspaceErrorDisplay",
-    "SubspaceVotesDisplay",
-    "SurfaceDistanceDisplay",
     "TrainingCurveDisplay",
-    "UncertaintyDisplay",
     "check",
     "compare",
     "drift",

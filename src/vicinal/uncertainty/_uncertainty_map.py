@@ -78,7 +78,6 @@ def uncertainty_map(
     See Also
     --------
     ResponsibilityMixture : Gaussian mixture weighted by uncertainty.
-    vicinal.inspection.UncertaintyDisplay : Plot of the uncertainty.
 
     Notes
     -----

@@ -1,15 +1,14 @@
-"""Plots of two features: regions of a partition, decision surfaces, uncertainty of rows."""
+"""Plots of two features: regions of a partition, decision surfaces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from vicinal._base import as_numpy, documented, import_optional, is_frame
+from vicinal._base import documented, import_optional, is_frame
 from vicinal._base._tables import column_names
 
 
@@ -142,7 +141,7 @@ class PartitionRegionsDisplay(DisplayMixin):
             Space around the samples, as a share of their range.
         """
         check_is_fitted(estimator)
-        remedy = "Fit a model of two columns, or plot PartitionHistogramDisplay instead."
+        remedy = "Fit a model of two columns."
         plane = _Plane(X, margin, remedy)
         xx, yy, grid = plane.grid(grid_resolution)
         prediction, classes = estimator.predict(grid), None
@@ -301,7 +300,7 @@ class DecisionSurfaceDisplay(DisplayMixin):
             Space around the rows, as a share of their range.
         """
         check_is_fitted(estimator)
-        remedy = "Plot CounterfactualDisplay or SurfaceDistanceDisplay instead."
+        remedy = "Fit a surface of two columns, or plot a histogram of its distances instead."
         plane = _Plane(X, margin, remedy)
         xx, yy, grid = plane.grid(2 * grid_resolution)
         boundary = _boundary(estimator, grid).reshape(xx.shape)
@@ -376,156 +375,3 @@ def _boundary(surface, grid):
     if len(surface.classes_) == 2 and hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(grid), dtype=np.float64)
     return np.searchsorted(surface.classes_, model.predict(grid))
-
-
-@documented
-@dataclass(eq=False, kw_only=True)
-class UncertaintyDisplay(DisplayMixin):
-    """Map of the uncertainty of each row in the plane, or a table of the most uncertain rows.
-
-    Use :meth:`from_data`; the constructor takes the numbers themselves. Rows of two features (or
-    two chosen features) are shown as points, shaded by uncertainty; rows of more features are
-    ranked, the most uncertain first.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows.
-    y : ndarray of shape (n_samples,)
-        Labels.
-    uncertainty : ndarray of shape (n_samples,)
-        Uncertainty of each row.
-    feature_names : list of str
-        Names of the features.
-    features : tuple of two ints, default=None
-        Features to show; ``None`` shows both if there are two, and a table otherwise.
-
-    Attributes
-    ----------
-    ranking_ : ndarray of shape (n_samples,)
-        Rows from the most to the least uncertain.
-    points_ : list of matplotlib collections
-        Points of each class, where a map was shown.
-    table_ : matplotlib Table
-        Table, where one was shown.
-
-    See Also
-    --------
-    vicinal.uncertainty.uncertainty_map : The numbers.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from vicinal.inspection import UncertaintyDisplay
-    >>> wine = load_wine()
-    >>> X = (wine.data - wine.data.mean(axis=0)) / wine.data.std(axis=0)
-    >>> display = UncertaintyDisplay.from_data(X, wine.target, plot=False)
-    >>> for row in display.most_uncertain(3):
-    ...     print(row["row"], row["label"], round(row["uncertainty"], 2))
-    73 1 0.77
-    83 1 0.66
-    121 1 0.54
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    uncertainty: np.ndarray
-    feature_names: list[str]
-    features: tuple[int, int] | None = None
-
-    def __post_init__(self) -> None:
-        self.ranking_ = np.argsort(-self.uncertainty, kind="stable")
-
-    @classmethod
-    def from_data(cls, X, y, *, features=None, plot=True, ax=None, **map_options):
-        """Compute the map and plot it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows; bring the features to comparable scales first.
-        y : array-like of shape (n_samples,)
-            Labels.
-        features : tuple of two ints, default=None
-            Features to show; ``None`` shows both if there are two, and a table otherwise.
-        plot : bool, default=True
-            Whether to show at once.
-        **map_options
-            ``n_neighbors``, ``bandwidth`` and ``sample_weight`` of
-            :func:`~vicinal.uncertainty.uncertainty_map`.
-        """
-        from vicinal.uncertainty import uncertainty_map
-
-        rows = as_numpy(X)
-        if features is not None and not all(0 <= j < rows.shape[1] for j in features):
-            raise ValueError(
-                f"features={features!r} must be two positions below {rows.shape[1]}, the number "
-                "of features of X."
-            )
-        display = cls(
-            X=rows,
-            y=as_numpy(y),
-            uncertainty=as_numpy(uncertainty_map(X, y, **map_options)),
-            feature_names=column_names(X if is_frame(X) else rows),
-            features=features,
-        )
-        return display.plot(ax=ax) if plot else display
-
-    def most_uncertain(self, n_rows: int = 10) -> list[dict[str, Any]]:
-        """Return the most uncertain rows.
-
-        Parameters
-        ----------
-        n_rows : int, default=10
-            How many.
-
-        Returns
-        -------
-        list of dict
-            Position, label, uncertainty and features of each row; ``pandas.DataFrame`` makes a
-            table of it.
-        """
-        return [
-            {
-                "row": int(i),
-                "label": self.y[i].item() if hasattr(self.y[i], "item") else self.y[i],
-                "uncertainty": float(self.uncertainty[i]),
-                **dict(zip(self.feature_names, self.X[i].tolist(), strict=True)),
-            }
-            for i in self.ranking_[:n_rows]
-        ]
-
-    def plot(self, ax=None, *, n_rows=10, cmap="viridis"):
-        """Plot the map, or the table where there is no plane to show.
-
-        Parameters
-        ----------
-        n_rows : int, default=10
-            Rows of the table.
-        cmap : str, default="viridis"
-            Colours of the map.
-        """
-        ax = self._axes(ax)
-        features = (0, 1) if self.features is None and self.X.shape[1] == 2 else self.features
-        if features is None:
-            rows = self.most_uncertain(n_rows)
-            ax.axis("off")
-            ax.set_title("most uncertain rows")
-            cells = [[row["row"], row["label"], f"{row['uncertainty']:.3f}"] for row in rows]
-            names = ["row", "label", "uncertainty"]
-            self.table_ = ax.table(cellText=cells, colLabels=names, loc="center")
-            return self
-        first, second = features
-        self.points_ = []
-        for label, marker in zip(np.unique(self.y), cycle("o^sDvP*X"), strict=False):
-            own = self.y == label
-            style = {"cmap": cmap, "vmin": 0, "vmax": 1, "s": 22, "edgecolors": "none"}
-            points = ax.scatter(
-                *self.X[own][:, features].T, c=self.uncertainty[own], marker=marker, **style
-            )
-            points.set_label(str(label))
-            self.points_.append(points)
-        self.figure_.colorbar(self.points_[0], ax=ax, label="uncertainty")
-        ax.legend(title="class")
-        ax.set(xlabel=self.feature_names[first], ylabel=self.feature_names[second])
-        return self
