@@ -97,7 +97,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "gpu": ("GPU compared with CPU", ("devices", "auto_cuda", "cuda")),
     "distributed": ("Dask: memory and time by number of workers", ("distributed",)),
     "production": ("Serving, ONNX and the command line", ("serve", "load", "onnx", "shell")),
-    "robustness": ("Invalid input, damaged files and signals", ("robustness",)),
+    "robustness": (
+        "Invalid input, damaged files, signals and mutation testing",
+        ("robustness", "mutants"),
+    ),
 }
 PAGE_OF = {name: page for page, (_, names) in PAGES.items() for name in names}
 

@@ -190,6 +190,31 @@ class Trial:
         return "killed" if done.returncode else "survived", time.perf_counter() - start
 
 
+def outcomes(
+    folder: Path,
+    module: str,
+    count: int,
+    seed: int,
+    tests: list[str] | None = None,
+    only: list[int] | None = None,
+) -> tuple[int, Iterator[tuple[int, Mutant, str, float]]]:
+    """Return the number of mutants, and number, mutant, outcome and seconds of a sample of them."""
+    original = (ROOT / "src/vicinal" / module).read_text()
+    found = list(mutants(ast.parse(original)))
+    sample = random.Random(seed).sample(found, min(count, len(found)))
+    trial = Trial(folder, module, tests or TESTS[module].split())
+    outcome, seconds = trial.run(original)
+    if outcome != "survived":
+        raise SystemExit("The tests fail on the unchanged module; repair them first.")
+    trial.limit = 30.0 + 3.0 * seconds
+
+    def run() -> Iterator[tuple[int, Mutant, str, float]]:
+        for n in range(len(sample)) if only is None else only:
+            yield n, sample[n], *trial.run(sample[n].source(original))
+
+    return len(found), run()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--module", required=True, help="path below src/vicinal")
@@ -198,23 +223,16 @@ def main() -> None:
     parser.add_argument("--only", help="numbers of the sample to run, separated by commas")
     parser.add_argument("--tests", nargs="+", help="test files instead of those of the table")
     given = parser.parse_args()
-    tests = given.tests or TESTS[given.module].split()
-    original = (ROOT / "src/vicinal" / given.module).read_text()
-    found = list(mutants(ast.parse(original)))
-    sample = random.Random(given.seed).sample(found, min(given.count, len(found)))
-    numbers = [int(n) for n in given.only.split(",")] if given.only else range(len(sample))
+    numbers = [int(n) for n in given.only.split(",")] if given.only else None
     counts = dict.fromkeys(["killed", "timeout", "survived"], 0)
     with tempfile.TemporaryDirectory() as folder:
-        trial = Trial(Path(folder), given.module, tests)
-        outcome, seconds = trial.run(original)
-        if outcome != "survived":
-            raise SystemExit("The tests fail on the unchanged module; repair them first.")
-        trial.limit = 30.0 + 3.0 * seconds
-        print(f"{given.module}: {len(found)} mutants, tests take {seconds:.0f} s", flush=True)
-        for n in numbers:
-            outcome, seconds = trial.run(sample[n].source(original))
+        n_mutants, found = outcomes(
+            Path(folder), given.module, given.count, given.seed, given.tests, numbers
+        )
+        print(f"{given.module}: {n_mutants} mutants", flush=True)
+        for n, mutant, outcome, seconds in found:
             counts[outcome] += 1
-            print(f"{n:3d} {outcome:8s} {seconds:5.1f} s  {sample[n]}", flush=True)
+            print(f"{n:3d} {outcome:8s} {seconds:5.1f} s  {mutant}", flush=True)
     print(", ".join(f"{count} {name}" for name, count in counts.items()))
 
 
