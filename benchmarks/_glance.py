@@ -6,9 +6,9 @@ import bench_autogluon as autogluon
 import bench_families as families
 from _pages import link
 from bench_comparison import FAST, OURS, ROWS, parts_at
+from bench_cost import FIT, fit_rows
 from index import MEAN_RATIO, SETS, cell, table, tables, where
 
-SHOWN = (OURS, FAST, "CatBoost", "LightGBM", "random forest")
 LOSS = {"classification": "log loss", "regression": "squared error"}
 MODEL = {"classification": "`AutoClassifier`", "regression": "`AutoRegressor`"}
 
@@ -33,7 +33,7 @@ def top() -> list[str]:
         "## Cost by number of rows",
         "Processor seconds of a fit with one thread, geometric mean over sets and splits. Cost of "
         f"predictions, memory and files: {where('cost')}.",
-        table(("task and size", *SHOWN), cost_rows(rows)),
+        table(("task and size", *FIT), fit_rows()),
         *growth(),
         "## AutoGluon with more time",
         "AutoGluon has the preset `best_quality` and one core. The longer limits have one split "
@@ -56,13 +56,14 @@ def see(name: str) -> str:
 
 def sentences(parts: list[dict]) -> list[str]:
     """Return three sentences: accuracy, time, and when another library is the better choice."""
-    accuracy, seconds = [], []
+    accuracy, seconds, names = [], [], []
     for part in parts:
         summary, task = part["summary"], part["task"]
         peers = {m: s for m, s in summary.items() if not m.startswith(OURS)}
         best = min(peers, key=lambda m: peers[m]["rank"])
         value, low, high = peers[best]["ratio"]
         won, tied, lost = peers[best]["sets"]
+        names.append(best)
         accuracy.append(
             f"{value:.2f} times the {LOSS[task]} of {MODEL[task]} on {len(part['names'])} "
             f"{task} sets (95 % interval {low:.2f} to {high:.2f}; {won} sets won, {tied} "
@@ -72,9 +73,12 @@ def sentences(parts: list[dict]) -> list[str]:
             f"{summary[OURS]['seconds']:.1f} s in {task} ({best} {peers[best]['seconds']:.1f} s, "
             f"LightGBM {peers['LightGBM']['seconds']:.2f} s)"
         )
-    names = {min((m for m in p["summary"] if not m.startswith(OURS)),
-                 key=lambda m, s=p["summary"]: s[m]["rank"]) for p in parts}  # fmt: skip
-    assert len(names) == 1, "the next best library differs by task: write the sentence again"
+    models = f"the next best of {len(parts[0]['labels']) - 2} other models"
+    if len(set(names)) == 1:
+        best = f"{names[0]}, {models}, has {' and '.join(accuracy)}"
+    else:
+        each = (f"{name} has {found}" for name, found in zip(names, accuracy, strict=True))
+        best = f"{models} is {' or '.join(names)}: {' and '.join(each)}"
     fast = " and ".join(
         f"{p['summary'][FAST]['seconds']:.1f} s with {p['summary'][FAST]['ratio'][0]:.2f} times "
         f"the {LOSS[p['task']]}"
@@ -84,23 +88,13 @@ def sentences(parts: list[dict]) -> list[str]:
     n_sets = sum(len(part["names"]) for part in parts)
     return [
         f"**How accurate:** with at most {ROWS[0]:,} training rows and five splits that played no "
-        f"part in development, {names.pop()}, the next best of "
-        f"{len(parts[0]['labels']) - 2} other models, has {' and '.join(accuracy)}.",
+        f"part in development, {best}.",
         f'**How slow:** a fit takes {" and ".join(seconds)} of one core; `preset="fast"` takes '
         f"{fast}.",
         f"**When not:** for fits in a fraction of a second, for fast predictions of many rows, "
         f"and on {len(set(lost))} of these {n_sets} sets ({', '.join(dict.fromkeys(lost))}), "
         "where another library is better beyond one standard error.",
     ]
-
-
-def cost_rows(parts: list[dict]) -> list[tuple]:
-    """Return fit seconds by task, number of rows and library."""
-    return [
-        (f"{part['task']}, {part['rows']:,} rows, {len(part['names'])} sets",
-         *(f"{part['summary'][m]['seconds']:.2f}" for m in SHOWN))
-        for part in parts
-    ]  # fmt: skip
 
 
 def growth() -> list[str]:

@@ -1,4 +1,4 @@
-"""A peer of the first call in its own environment: one model, one table, one JSON line.
+"""A model of another library in its own environment: one model, one table, one JSON line.
 
 ``python _peers_auto.py MODEL TASK TABLE`` reads the arrays that ``bench_auto.py`` wrote,
 fits, answers the test rows and writes the answers beside the table. It imports nothing of ours:
@@ -44,7 +44,7 @@ def xrfm(task, is_category):
     from pytabkit import XRFM_D_Classifier, XRFM_D_Regressor
 
     kind = XRFM_D_Classifier if task == "classification" else XRFM_D_Regressor
-    return kind(device="cpu", random_state=0, verbosity=0, n_threads=2)
+    return kind(device="cpu", random_state=0, verbosity=0, n_threads=1)
 
 
 MODELS = {

@@ -5,7 +5,8 @@ development (seeds 0 to 9 did): at most 1,000 or 5,000 training rows, at most 4,
 same for all models. Every model has its defaults and one thread. A model that fails is shown as
 failed. Statistics are log loss and squared error, which no single row decides, and shares of sets
 won; intervals are bootstraps over sets and splits. CatBoost and XGBoost run in the Python named by
-VICINAL_PEERS. Cases are stored one by one (``--rows``, ``--sets``, ``--models``, ``--seeds``).
+VICINAL_PEERS, xRFM and EBM in that named by VICINAL_PEERS_SLOW, at most 300 s each. Cases are
+stored one by one (``--rows``, ``--sets``, ``--models``, ``--seeds``).
 """
 
 import argparse
@@ -19,14 +20,25 @@ import numpy as np
 from _harness import ResultsPage, is_rebuilding, stored
 from _losses import loss_of
 from _pages import RESULTS
-from bench_auto import CLASSIFICATION, REGRESSION, peer_predictions, single, split, task_of
+from bench_auto import (
+    CLASSIFICATION,
+    PEERS,
+    REGRESSION,
+    STOPPED,
+    peer_predictions,
+    single,
+    split,
+    task_of,
+    warm_up,
+)
 from vicinal.auto import AutoClassifier, AutoRegressor
 
 OURS = "vicinal"
 FAST = "vicinal (fast)"
 HERE = ("LightGBM", "hist. boosting", "random forest", "extra trees", "linear")
-ELSEWHERE = ("CatBoost", "XGBoost")
 MODELS = (OURS, FAST, "CatBoost", "LightGBM", "XGBoost", *HERE[1:])
+# Models of the tables as soon as they have run all splits.
+FURTHER = ("stacking", "xRFM", "EBM")
 SEEDS = tuple(range(100, 105))
 ROWS = (1000, 5000)
 # Sets with ten splits.
@@ -39,12 +51,14 @@ CASES = stored("comparison")
 
 def judge(name: str, n_rows: int, label: str, seed: int) -> dict:
     """Return loss, error, processor seconds and file size of one model on one split."""
+    if any((CASES.find(name, n_rows, label, s) or {}).get("reason") == STOPPED for s in SEEDS):
+        return {"error": None, "reason": STOPPED}
     rows, task = split(name, str(n_rows), seed), task_of(name)
     y, y_test = rows.table.y[rows.train], rows.table.y[rows.test]
     if task == "regression":
         mean, scale = y.mean(), y.std()
         y, y_test = (y - mean) / scale, (y_test - mean) / scale
-    if label in ELSEWHERE:
+    if label in PEERS:
         predicted, found = peer_predictions(label, task, rows, y)
         if predicted is None:
             return found
@@ -59,9 +73,10 @@ def fit_here(label: str, task: str, rows, y):
     """Fit a model of this environment; return its predictions, classes and costs."""
     X, X_test = rows.part("given" if label in (OURS, FAST, "LightGBM") else "numbers")
     if label in (OURS, FAST):
-        model = (AutoClassifier if task == "classification" else AutoRegressor)(
-            preset="fast" if label == FAST else "default", n_jobs=1, random_state=0
-        )
+        kind = AutoClassifier if task == "classification" else AutoRegressor
+        warm_up(kind)
+        preset = "fast" if label == FAST else "default"
+        model = kind(preset=preset, n_jobs=1, random_state=0)
     else:
         model = single(task, 100)[label]
     with warnings.catch_warnings():
@@ -133,6 +148,12 @@ def part_of(n_rows: int, task: str) -> dict | None:
     names, loss, fit = losses(n_rows, task, labels)
     if not names or OURS not in labels:
         return None
+    further = [
+        m for m in FURTHER if all(CASES.has(n, n_rows, m, s) for n in names for s in SEEDS)
+    ]  # fmt: skip
+    if further:
+        labels = [*labels, *further]
+        names, loss, fit = losses(n_rows, task, labels)
     ratio = np.log(loss / loss[:, :, [labels.index(OURS)]])
     rank = ranks(loss).mean(axis=(0, 1))
     summary = {}
@@ -218,12 +239,32 @@ def section(page: ResultsPage, part: dict) -> None:
     won = ["{}, {}, {}".format(*summary[m]["sets"]) for m in labels[1:]]
     table.append(["sets won, tied, lost by vicinal", "-", *won])
     table.append(["fit, processor seconds", *(f"{summary[m]['seconds']:.2f}" for m in labels)])
+    failed = failures(part)
+    if failed:
+        table.append(["sets failed", "-", *(summary[m]["failed"] for m in labels[1:])])
     page.text(f"## {part['task'].capitalize()}, at most {part['rows']:,} training rows")
     page.table(
         ["set", *labels],
         table,
         caption=f"Mean {shown} of {len(SEEDS)} splits. Ratios and seconds are geometric means.",
     )
+    if failed:
+        page.text(
+            "Failed on at least one split, last in ranks and left out of ratios: "
+            f"{'; '.join(failed)}."
+        )
+
+
+def failures(part: dict) -> list[str]:
+    """Return model, sets and reasons of the fits without a result."""
+    found = {}
+    for name in part["names"]:
+        for label in part["labels"]:
+            for seed in SEEDS:
+                reason = CASES.find(name, part["rows"], label, seed).get("reason")
+                if reason:
+                    found.setdefault((label, reason), {})[name] = None
+    return [f"{label} on {', '.join(names)} ({why})" for (label, why), names in found.items()]
 
 
 def closest(page, other: str) -> None:
@@ -262,9 +303,10 @@ def draw_cost(found) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(len(found), 1, figsize=(6.6, 3.6 * len(found) + 0.8), squeeze=False)
-    shapes = dict(zip(MODELS, "**osD^vPX", strict=True))
+    models = [*MODELS, *FURTHER]
+    shapes = dict(zip(models, "**osD^vPXp<>", strict=True))
     for axis, part in zip(axes[:, 0], found, strict=True):
-        for k, label in enumerate(MODELS):
+        for k, label in enumerate(models):
             if label not in part["labels"]:
                 continue
             value, low, high = part["summary"][label]["ratio"]
@@ -341,7 +383,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="+", type=int, default=[1000])
     parser.add_argument("--sets", nargs="+", default=[*CLASSIFICATION, *REGRESSION])
-    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="also stacking xRFM EBM")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     options = parser.parse_args()
     page = ResultsPage(
@@ -349,10 +391,11 @@ def main() -> None:
         "Accuracy and fit time on new splits",
         "All models have their defaults and one thread and see the same rows. The splits (seeds "
         "100 to 104) played no part in development; seeds 0 to 9 did. Strings are given as they "
-        "are to vicinal, LightGBM, CatBoost and XGBoost, and as indicator columns to the others. "
-        "A set is won or lost when the mean difference of its five splits exceeds its standard "
-        "error. Intervals are bootstraps over sets and splits. isolet (617 columns, 26 classes) is "
-        "not among the sets because CatBoost takes more than 300 s for one split of it.",
+        "are to vicinal, LightGBM, CatBoost, XGBoost, xRFM and EBM, and as indicator columns to "
+        "the others. A set is won or lost when the mean difference of its five splits exceeds its "
+        "standard error. Intervals are bootstraps over sets and splits. isolet (617 columns, 26 "
+        "classes) is not among the sets because CatBoost takes more than 300 s for one split. A "
+        "model that takes longer than that for one split counts as failed on all five.",
         packages=("lightgbm",),
     )
     if not is_rebuilding():
@@ -360,7 +403,7 @@ def main() -> None:
             for n_rows in options.rows:
                 for name in options.sets:
                     for label in options.models:
-                        if label in ELSEWHERE and "VICINAL_PEERS" not in os.environ:
+                        if label in PEERS and PEERS[label] not in os.environ:
                             continue
                         key = (name, n_rows, label, seed)
                         page.case(key, lambda key=key: judge(*key))

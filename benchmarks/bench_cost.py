@@ -1,8 +1,8 @@
-"""Fit time, prediction time and file size compared with CatBoost and LightGBM.
+"""Prediction time and file size compared with CatBoost and LightGBM.
 
 Seconds are processor seconds of one thread; every model is fitted to the same rows. CatBoost runs
-in the environment whose Python is named in VICINAL_PEERS; without it there is no CatBoost. Cases
-are run for ``--sets``, ``--parts`` and ``--seeds``; the page shows those that every model has.
+in the Python named by VICINAL_PEERS. Cases are run for ``--sets``, ``--parts`` and ``--seeds``;
+the page shows the splits that every model has, and fit times of the cases of bench_comparison.py.
 """
 
 import argparse
@@ -19,13 +19,19 @@ from pathlib import Path
 import numpy as np
 
 from _harness import ResultsPage, is_rebuilding, stored
-from bench_auto import split, task_of
+from bench_auto import split, task_of, warm_up
+from bench_comparison import ROWS, parts_at
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.io import save
 
 PRESETS = ("fast", "default", "best")
 PEERS = ("LightGBM", "CatBoost")
 N_BATCH, N_SINGLE = 10_000, 20
+FIT = ("vicinal", "vicinal (fast)", "CatBoost", "LightGBM", "random forest")
+# The sets of the larger size: the others have hardly more rows, or fits of the same length.
+LARGE_SETS = (
+    "adult", "covtype", "pendigits", "satimage", "spambase", "grid_stability", "puma32h"
+)  # fmt: skip
 SETS = (
     "airfoil", "friedman1", "friedman2", "grid_stability", "laser", "mortgage", "puma32h",
     "adult", "banana", "census_income", "covtype", "letter", "optdigits", "pendigits", "satimage",
@@ -51,25 +57,19 @@ start = clock()
 for i in range(20): model.predict(X_test[i:i + 1])
 row_s = (clock() - start) / 20
 model.save_model(sys.argv[1] + ".cbm")
-np.save(sys.argv[1] + ".npy", np.ravel(model.predict(X_test)))
 print(json.dumps({"fit": fit, "batch": batch_s, "row": row_s}))
 """
 
 
 def measure(name: str, part: str, label: str, seed: int) -> dict:
-    """Return the costs and the test error of one model on one split."""
+    """Return the costs of one model on one split."""
     rows, task = split(name, part, seed), task_of(name)
-    y, y_test = rows.table.y[rows.train], rows.table.y[rows.test]
-    run = catboost if label == "CatBoost" else here
-    predictions, found = run(label, task, rows, y)
-    if task == "classification":
-        found["error"] = float(np.mean(predictions != y_test))
-    else:
-        found["error"] = float(np.mean((predictions - y_test) ** 2) / np.var(y_test))
+    y = rows.table.y[rows.train]
+    found = (catboost if label == "CatBoost" else here)(label, task, rows, y)
     return found | {"n": len(y)}
 
 
-def here(label: str, task: str, rows, y) -> tuple[np.ndarray, dict]:
+def here(label: str, task: str, rows, y) -> dict:
     """Fit one of our presets, or LightGBM."""
     is_class = task == "classification"
     if label == "LightGBM":
@@ -99,14 +99,14 @@ def here(label: str, task: str, rows, y) -> tuple[np.ndarray, dict]:
             found["models"] = [f"{base.name} {base.weight:.2f}" for base in model.estimators_]
             found["score"], found["score_error"] = model.score_, model.score_error_
         found["file"] = path.stat().st_size
-    return model.predict(X_test), found
+    return found
 
 
-def catboost(label: str, task: str, rows, y) -> tuple[np.ndarray, dict]:
+def catboost(label: str, task: str, rows, y) -> dict:
     """Fit CatBoost with its own categorical features, in its own environment."""
     X, X_test = rows.part("coded")
     is_category = rows.table.is_category[rows.varying()]
-    classes, codes = np.unique(y, return_inverse=True)
+    codes = np.unique(y, return_inverse=True)[1]
     batch = X_test[np.arange(N_BATCH) % len(X_test)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npz"
@@ -117,10 +117,7 @@ def catboost(label: str, task: str, rows, y) -> tuple[np.ndarray, dict]:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.strip().splitlines()[-1])
         found["file"] = Path(f"{path}.cbm").stat().st_size
-        predictions = np.load(f"{path}.npy", allow_pickle=True)
-    if task == "classification":
-        predictions = classes[predictions.astype(int)]
-    return predictions, found
+    return found
 
 
 def seconds(function) -> float:
@@ -129,19 +126,11 @@ def seconds(function) -> float:
     return time.process_time() - start
 
 
-def warm_up(kind) -> None:
-    """Compile, or load from the cache, what a fit needs."""
-    rng = np.random.RandomState(0)
-    X = rng.randn(220, 4)
-    y = X[:, 0] + 0.1 * rng.randn(220)
-    kind(n_jobs=1, random_state=0).fit(X, y if kind is AutoRegressor else y > 0).predict(X)
-
-
 def write(page: ResultsPage) -> None:
     """Add a table for each task and number of rows, with geometric means over sets."""
     has = stored("cost").has
-    columns = {"fit": "fit, s", "batch": "10,000 rows, s", "row": "one row, ms", "file": "file, MB"}
-    units = {"fit": 1.0, "batch": 1.0, "row": 1e-3, "file": 1e6}
+    columns = {"batch": "10,000 rows, s", "row": "one row, ms", "file": "file, MB"}
+    units = {"batch": 1.0, "row": 1e-3, "file": 1e6}
     for task in ("classification", "regression"):
         for part in ("1000", "5000"):
             splits = [(name, s) for name in SETS if task_of(name) == task for s in range(5)]
@@ -152,20 +141,25 @@ def write(page: ResultsPage) -> None:
             ]
             if not whole:
                 continue
-            page.text(f"## {task.capitalize()}, at most {part} rows ({len(whole)} splits)")
+            n_sets = len({name for name, _ in whole})
+            page.text(f"## {task.capitalize()}, at most {int(part):,} rows ({n_sets} sets)")
             found = {
                 m: [page.case((name, part, m, seed), dict) for name, seed in whole] for m in labels
             }
-            reference = found["CatBoost" if "CatBoost" in found else labels[-1]]
-            lines = []
-            for label, own in found.items():
-                ratios = [
-                    (a["error"] + 1e-3) / (b["error"] + 1e-3)
-                    for a, b in zip(own, reference, strict=True)
-                ]
-                line = [geometric(c[name] / units[name] for c in own) for name in columns]
-                lines.append([label, *line, geometric(ratios)])
-            page.table(["model", *columns.values(), "error / CatBoost's"], lines)
+            lines = [
+                [label, *(geometric(c[name] / units[name] for c in own) for name in columns)]
+                for label, own in found.items()
+            ]
+            page.table(["model", *columns.values()], lines)
+
+
+def fit_rows() -> list[tuple]:
+    """Return fit seconds by task, number of rows and library, from the comparison."""
+    return [
+        (f"{part['task']}, {part['rows']:,} rows, {len(part['names'])} sets",
+         *(f"{part['summary'][m]['seconds']:.2f}" for m in FIT))
+        for n_rows in ROWS for part in parts_at(n_rows)
+    ]  # fmt: skip
 
 
 def geometric(values) -> float:
@@ -175,7 +169,7 @@ def geometric(values) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", nargs="*", default=[], choices=("1000", "5000"))
-    parser.add_argument("--sets", nargs="*", default=SETS)
+    parser.add_argument("--sets", nargs="*")
     parser.add_argument("--models", nargs="*", default=[*PRESETS[:2], *PEERS])
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1])
     options = parser.parse_args([] if is_rebuilding() else sys.argv[1:])
@@ -184,17 +178,19 @@ def main() -> None:
         "cost",
         "Fit time, prediction time and file size",
         "Processor seconds of one thread and file sizes of AutoClassifier and AutoRegressor by "
-        "preset, compared with LightGBM and CatBoost by their defaults on the same rows. Numbers "
-        "are geometric means over splits. Errors are wrong labels or squared errors in units of "
-        "the variance, plus 0.001, in ratio to CatBoost's.",
+        "preset, compared with other libraries by their defaults on the same rows. Numbers are "
+        "geometric means over sets and splits. Fit times are those of the "
+        "[comparison](comparison.md), where the losses are.",
         packages=("lightgbm",),
     )
     for seed in options.seeds:
         for part in options.parts:
-            for name in options.sets:
+            for name in options.sets or (SETS if part == "1000" else LARGE_SETS):
                 for label in options.models:
                     key = (name, part, label, seed)
                     page.case(key, lambda k=key: measure(*k))
+    page.text("## Fit")
+    page.table(("task and size", *FIT), fit_rows())
     write(page)
     page.write()
 

@@ -1,11 +1,9 @@
-"""What do things cost: the first minute, a fit, one row, a file, a busy machine, more rows?
+"""What do the first minute, single rows, explanations, commands and more rows cost?
 
-The part ``compared`` has predictions, files and explanations with LightGBM in the same process.
-
-Seconds are of the processor, all threads together, unless they are called wall seconds; every case
-is a process of its own. ``--parts`` names what is run; the page has whatever was. ``--rows`` names
-the sizes of the growth (10^6 takes minutes). The Python of an environment with CatBoost, such as
-AutoGluon's, is named in the environment variable VICINAL_AUTOGLUON; without it there is no peer.
+The part ``compared`` has single rows of LightGBM in the same process. Seconds are of the
+processor, all threads together, unless called wall seconds; every case is a process of its own.
+``--parts`` names what is run; the page has whatever was. ``--rows`` names the sizes of the growth
+(10^6 takes minutes).
 """
 
 import argparse
@@ -83,49 +81,6 @@ with event.install_listener("numba:compile", Listener()):
     model(y).fit(X, y)
 print(json.dumps(taken))
 """
-FIT = """
-X, y = table(sys.argv[1])
-clock(lambda: model(y).fit(X, y))  # loads what is compiled
-start, wall = time.process_time(), time.perf_counter()
-fitted = model(y).fit(X, y)
-found = {"cpu": time.process_time() - start, "wall": time.perf_counter() - wall,
-         "score": fitted.score_}
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-kind = RandomForestRegressor if len(np.unique(y)) > 100 else RandomForestClassifier
-found["forest"] = clock(lambda: kind(500, random_state=0, n_jobs=2).fit(X, y))
-print(json.dumps(found))
-"""
-ONE_ROW = """
-import tempfile
-from pathlib import Path
-import joblib
-from sklearn.ensemble import RandomForestClassifier
-from vicinal.inspection import explain
-from vicinal.io import load, save
-from vicinal.surface import DecisionSurface
-X, y = table(sys.argv[1])
-fitted = model(y).fit(X, y)
-row = X[:1]
-forest = RandomForestClassifier(100, random_state=0).fit(X, y)
-surface = DecisionSurface(forest).fit(X)
-folder = Path(tempfile.mkdtemp())
-asked = {
-    "predict": lambda: fitted.predict(row),
-    "explain": lambda: explain(fitted, row[0]),
-    "counterfactual of 100 trees": lambda: surface.counterfactual(row),
-    "save": lambda: save(fitted, folder / "model.vicinal"),
-    "joblib.dump": lambda: joblib.dump(fitted, folder / "model.joblib"),
-    "load": lambda: load(folder / "model.vicinal"),
-    "joblib.load": lambda: joblib.load(folder / "model.joblib"),
-}
-found = {}
-for name, ask in asked.items():
-    ask()
-    found[name] = clock(ask, 5)
-for name in ("vicinal", "joblib"):
-    found[f"{name} MiB"] = (folder / f"model.{name}").stat().st_size / 2**20
-print(json.dumps(found))
-"""
 GROWTH = """
 import resource
 X, y = table(str(int(sys.argv[1]) + 1000))
@@ -149,36 +104,7 @@ COMPARED_SETS = (
     ("wdbc", "1000"), ("satimage", "1000"), ("satimage", "5000"), ("adult", "1000"),
     ("adult", "5000"), ("airfoil", "1000"), ("grid_stability", "5000"),
 )  # fmt: skip
-N_LOOPS, N_ROWS = 8, 10_000
-# Both read the same files, fit the same rows and answer the same others.
-ADULT = """
-import time, json, sys, pandas
-train, test = (pandas.read_csv(f"{sys.argv[1]}/{part}.csv") for part in ("train", "test"))
-X, y, Q, truth = train.drop(columns="y"), train["y"], test.drop(columns="y"), test["y"]
-"""
-OURS_ON_ADULT = """
-from vicinal.auto import AutoClassifier
-AutoClassifier(random_state=0).fit(X[:1500], y[:1500]).predict(Q[:500])  # loads what is compiled
-asked = AutoClassifier(random_state=0)
-"""
-CATBOOST_ON_ADULT = """
-import catboost
-words = list(X.select_dtypes(exclude="number").columns)
-X[words], Q[words] = X[words].fillna("missing"), Q[words].fillna("missing")
-asked = catboost.CatBoostClassifier(
-    cat_features=words, thread_count=2, verbose=0, random_seed=0, allow_writing_files=False
-)
-"""
-JUDGED = """
-start, wall = time.process_time(), time.perf_counter()
-asked.fit(X, y)
-found = {"fit": time.process_time() - start, "wall": time.perf_counter() - wall}
-start = time.process_time()
-found["error"] = 100 * float((asked.predict(Q) != truth).mean())
-found["predict"] = time.process_time() - start
-print(json.dumps(found))
-"""
-ADULT_ROWS, ADULT_TEST_ROWS = 5000, 16_281
+N_LOOPS = 8
 
 
 def child(code: str, *arguments: str, python: str = sys.executable, **environment: str) -> dict:
@@ -209,27 +135,6 @@ def compiled_functions(name: str) -> dict:
         return child(HEAD + COMPILED, name, NUMBA_CACHE_DIR=folder)
 
 
-def shell_row() -> dict:
-    """Return the processor seconds of ``vicinal predict`` of one row, the model on disk."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        code = "X, y = table('wine')\nimport pandas\nframe = pandas.DataFrame(X).assign(y=y)\n"
-        code += "frame.columns = [*map('c{}'.format, range(13)), 'y']\n"
-        code += f"frame.to_csv('{folder}/wine.csv', index=False)\n"
-        code += f"frame[:1].to_csv('{folder}/one.csv', index=False)\nprint('{{}}')"
-        child(HEAD + code)
-        command = [sys.executable, "-c", "from vicinal.cli import main; main()"]
-        out = ["--out", str(folder / "m.vicinal")]
-        run = [*command, "fit", str(folder / "wine.csv"), "-t", "y", *out]
-        subprocess.run(run, env=installed(), check=True, capture_output=True)
-        run = [*command, "predict", str(folder / "m.vicinal"), str(folder / "one.csv")]
-        taken = []
-        for _ in range(3):
-            taken.append(_seconds_of(run))
-        imports = [sys.executable, "-c", "import sklearn.ensemble, polars, typer"]
-        return {"seconds": min(taken[1:]), "imports": min(_seconds_of(imports) for _ in range(2))}
-
-
 def _seconds_of(command: list[str], check: bool = True, cwd: str | None = None) -> float:
     before = os.times()
     subprocess.run(command, env=installed(), check=check, capture_output=True, cwd=cwd)
@@ -237,39 +142,8 @@ def _seconds_of(command: list[str], check: bool = True, cwd: str | None = None) 
     return sum(after[2:4]) - sum(before[2:4])
 
 
-def write_adult(folder: Path) -> None:
-    """Write training rows drawn from adult, and its published test rows."""
-    from _datasets import load_dataset
-
-    adult = load_dataset("adult", as_frame=True)
-    rows = np.random.RandomState(0).permutation(len(adult.y_train))[:ADULT_ROWS]
-    adult.X_train.assign(y=adult.y_train).iloc[rows].to_csv(folder / "train.csv", index=False)
-    adult.X_test.assign(y=adult.y_test).to_csv(folder / "test.csv", index=False)
-
-
-def on_adult(code: str, python: str = sys.executable) -> dict:
-    """Return seconds and errors of one model on adult."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_adult(Path(folder))
-        return child(ADULT + code + JUDGED, folder, python=python)
-
-
-def beside_spinning(name: str) -> dict:
-    """Return the wall seconds of a fit alone and next to two busy processes."""
-    alone = child(HEAD + FIT, name)["wall"]
-    spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2)]
-    try:
-        time.sleep(1.0)
-        return {"alone": alone, "beside": child(HEAD + FIT, name)["wall"]}
-    finally:
-        for process in spinning:
-            process.kill()
-
-
 def compare_with_lightgbm(name: str, part: str) -> dict:
     """Return the costs of both models, fitted to the same rows: [ours, LightGBM] of each."""
-    import pickle
-
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     from bench_auto import ours, split, task_of
@@ -280,7 +154,7 @@ def compare_with_lightgbm(name: str, part: str) -> dict:
     y = rows.table.y[rows.train]
     peer = LGBMClassifier if task == "classification" else LGBMRegressor
     models = [ours(task).fit(X, y), peer(n_jobs=1, verbose=-1, random_state=0).fit(X, y)]
-    one, many = Q[:1], (Q.iloc if hasattr(Q, "iloc") else Q)[np.arange(N_ROWS) % len(Q)]
+    one = Q[:1]
 
     def row() -> list[float]:
         calls = [[timed(lambda m=m: m.predict(one))[0] for _ in range(30)] for m in models]
@@ -295,11 +169,9 @@ def compare_with_lightgbm(name: str, part: str) -> dict:
     finally:
         for loop in loops:
             loop.kill()
-    found["many"] = [processor_timed(lambda m=m: m.predict(many), repeat=3)[0] for m in models]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.vicinal"
         save(models[0], path)
-        found["file"] = [path.stat().st_size, len(pickle.dumps(models[1]))]
         found["load"] = processor_timed(lambda: load(path), repeat=5)[0]
     found["explain"] = explain_seconds(models[0], one)
     return found
@@ -382,82 +254,22 @@ def compile_section(page: ResultsPage) -> None:
         )
 
 
-def fit_section(page: ResultsPage) -> None:
-    rows = []
-    for name in ("wine", "breast_cancer", "diabetes", "digits"):
-        one = page.case(("fit", name), lambda name=name: child(HEAD + FIT, name))
-        rows.append([name, one["cpu"], one["wall"], one["forest"]])
-    head = ["table", "seconds", "wall seconds", "500 trees of scikit-learn"]
-    page.text("## A fit of the default mixture, nothing left to compile or load")
-    page.table(head, rows)
-
-
-def row_section(page: ResultsPage) -> None:
-    rows = []
-    for name in ("wine", "breast_cancer"):
-        one = page.case(("one row", name), lambda name=name: child(HEAD + ONE_ROW, name))
-        rows += [
-            [name, what, value if "MiB" in what else 1e3 * value] for what, value in one.items()
-        ]
-    page.text("## One row, and a file")
-    page.table(["table", "what", "milliseconds (files: MiB)"], rows)
-    shell = page.case(("shell",), shell_row)
-    page.text(
-        f"`vicinal predict` of one row, a process of its own: {shell['seconds']:.2f} s. Importing "
-        f"scikit-learn, polars and typer alone takes {shell['imports']:.2f} s of it."
-    )
-
-
-def adult_section(page: ResultsPage) -> None:
-    found = {"AutoClassifier": page.case(("adult", "ours"), lambda: on_adult(OURS_ON_ADULT))}
-    python = os.environ.get("VICINAL_AUTOGLUON")
-    if python or stored("costs").has("adult", "CatBoost"):
-        found["CatBoost"] = page.case(
-            ("adult", "CatBoost"), lambda: on_adult(CATBOOST_ON_ADULT, python)
-        )
-    page.text(
-        f"## adult, {ADULT_ROWS:,} training rows with strings and missing values, "
-        f"{ADULT_TEST_ROWS:,} others"
-    )
-    rows = [
-        [name, f"{one['error']:.2f}", one["fit"], one["wall"], one["predict"]]
-        for name, one in found.items()
-    ]
-    page.table(["model", "errors, %", "fit, seconds", "wall seconds", "predict, seconds"], rows)
-    share = found["AutoClassifier"]["error"] / 100.0
-    page.text(
-        "Of so many rows an error has a standard error of "
-        f"{100.0 * np.sqrt(share * (1.0 - share) / ADULT_TEST_ROWS):.2f} points."
-    )
-
-
-def busy_section(page: ResultsPage) -> None:
-    name = "breast_cancer"
-    one = page.case(("busy", name), lambda: beside_spinning(name))
-    page.text("## A busy machine")
-    page.text(
-        f"The fit of {name} takes {one['alone']:.1f} wall seconds alone and {one['beside']:.1f} "
-        f"next to two busy processes, {one['beside'] / one['alone']:.1f} times as long."
-    )
-
-
 def compared_section(page: ResultsPage) -> None:
-    head = ["table", "one row, ms", "LightGBM", f"beside {N_LOOPS} loops", "LightGBM"]
-    head += [f"{N_ROWS:,} rows, s", "LightGBM", "file, MB", "LightGBM", "load, s", "explain, s"]
+    head = ["table", "one row, ms", "LightGBM", "one row, busy, ms", "LightGBM, busy"]
+    head += ["load, s", "explain, s"]
     lines = []
     for name, part in COMPARED_SETS:
         one = page.case(("compared", name, part), lambda n=name, p=part: _compared(n, p))
         costs = [*one["row"], *one["busy"]]
         line = [f"{name}, {one['rows']:,} x {one['columns']}", *(1e3 * cost for cost in costs)]
-        files = [size / 1e6 for size in one["file"]]
-        lines.append([*line, *one["many"], *files, one["load"], one["explain"]])
-    page.text("## One row, many rows, files and explanations compared with LightGBM")
-    page.table(head, lines)
+        lines.append([*line, one["load"], one["explain"]])
     page.text(
-        "Single rows in wall milliseconds (median of 30 calls), alone and beside processes that "
-        "compute without end; all else in processor seconds. Each table is given to both models "
-        "as it is: an array, or a frame with categories."
+        "## Single rows compared with LightGBM, and explanations\n\nPredictions of one row in wall "
+        f"milliseconds (median of 30 calls), on a quiet machine and while {N_LOOPS} other "
+        "processes compute; loading a model file and one explanation in processor seconds. Each "
+        "table is given to both models as it is: an array, or a frame with categories."
     )
+    page.table(head, lines)
     found = page.case(("counterfactuals",), counterfactual_seconds)
     commands = page.case(("commands",), command_seconds)
     lines = [[f"explanation with counterfactuals: {name}", s] for name, s in found.items()]
@@ -493,10 +305,6 @@ def growth_section(page: ResultsPage, sizes: Sequence[int]) -> None:
 PARTS = {
     "start": start_section,
     "compile": compile_section,
-    "fit": fit_section,
-    "adult": adult_section,
-    "row": row_section,
-    "busy": busy_section,
     "compared": compared_section,
     "growth": growth_section,
 }
@@ -504,10 +312,6 @@ PARTS = {
 FIRST_CASES = {
     "start": ("first", "wine"),
     "compile": ("compiled", "breast_cancer"),
-    "fit": ("fit", "wine"),
-    "adult": ("adult", "ours"),
-    "row": ("one row", "wine"),
-    "busy": ("busy", "breast_cancer"),
     "compared": ("compared", *COMPARED_SETS[0]),
     "growth": ("growth", 1000),
 }
@@ -524,11 +328,11 @@ def main():
     wanted = () if is_rebuilding() else given.parts
     page = ResultsPage(
         "costs",
-        "Time, memory and file size of AutoClassifier",
-        "The first minute in a new environment, a fit, one row, a model file, a busy machine, more "
-        "rows. Seconds are of the processor, all threads together, unless they are called wall "
+        "Start-up, explanations and memory by number of rows",
+        "`AutoClassifier` and `AutoRegressor` in a new environment, for single rows, and on large "
+        "tables. Seconds are of the processor, all threads together, unless they are called wall "
         "seconds.",
-        packages=("pandas", "joblib", "lightgbm"),
+        packages=("pandas", "lightgbm"),
     )
     cases = stored("costs")
     known = [n for n in SIZES if cases.has("growth", n)]
