@@ -96,7 +96,6 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
         {"estimators": [("ridge", Ridge()), ("slope", LinearRegression())], "cv": "loo"}
     ],
     "DivideConquerSVC": [
-        {"C": 100.0, "n_clusters": 3, "calibration": "temperature"},
         {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
     ],
     "FeatureSpaceDecomposition": [
@@ -170,7 +169,7 @@ DRAWS: dict[str, str | Callable] = {
     ),
     "SubspaceFusionClassifier": "folds",
     "SubspaceFusionRegressor": "folds",
-    "DivideConquerSVC": "starts of the clustering and folds",
+    "DivideConquerSVC": "starts of the clustering",
     "SurfaceCalibratedClassifier": "folds",
 }
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 from vicinal._kernels.subspace import _divide_conquer
@@ -112,16 +111,6 @@ def test_class_weight_is_a_factor_on_the_weights(moons):
     balanced = DivideConquerSVC(n_clusters=2, class_weight="balanced", random_state=0).fit(X, y)
     even = DivideConquerSVC(n_clusters=2, random_state=0).fit(X, y)
     assert_allclose(balanced.decision_function(X), even.decision_function(X), atol=1e-6)
-
-
-def test_probabilities_come_from_scores_of_unseen_rows(moons):
-    X, y = make_moons(1200, noise=0.35, random_state=1)
-    model = DivideConquerSVC(100.0, 20.0, n_clusters=4, calibration="temperature", random_state=0)
-    p = model.fit(X[:600], y[:600]).predict_proba(X[600:])
-    # Training margins of so stiff a machine would give a slope of certainty.
-    certain = 1 / (1 + np.exp(-5.0 * model.decision_function(X[600:])))
-    assert log_loss(y[600:], p[:, 1]) < log_loss(y[600:], certain)
-    assert not hasattr(DivideConquerSVC(), "predict_proba")
 
 
 def test_number_of_clusters_follows_the_rows(rng):

@@ -191,18 +191,6 @@ def test_uncertainty_is_the_map_of_the_whitened_rows(wine):
     assert_allclose(model.uncertainty_, uncertainty_map(rows, y), rtol=1e-3, atol=1e-4)
 
 
-def test_a_given_start_is_a_map_of_the_features(wine):
-    X, _, y, _ = wine
-    first = quick(1, early_stopping=False, max_iter=30, tol=1e-3).fit(X, y)
-    again = quick(1, init=first.metrics_[0], early_stopping=False, max_iter=30, tol=1e-2).fit(X, y)
-    assert again.objective_ >= first.objective_ - 1e-5
-    assert again.objective_paths_[0][0] == pytest.approx(first.objective_, abs=1e-4)
-    with pytest.raises(ValueError, match="init has shape"):
-        quick(1, init=np.eye(3)).fit(X, y)
-    with pytest.raises(ValueError, match="init maps into 13 dimensions, but n_components=2"):
-        quick(1, init=np.eye(13), n_components=2).fit(X, y)
-
-
 def test_far_queries_take_the_class_of_a_row_and_show_in_the_density(wine):
     X, _, y, _ = wine
     model = quick(2, n_splits=1).fit(X, y)

@@ -7,15 +7,12 @@ from math import ceil
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import (
     TrainingData,
@@ -31,7 +28,6 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.calibration._probabilities import fit_slope
 from vicinal._kernels.subspace import _divide_conquer
 from vicinal.subspace._explain import cluster_sections
 
@@ -41,7 +37,6 @@ _SPLIT_ROUNDS = 20
 _CLUSTERING_ROWS = 20_000
 # Coordinate steps of one exact problem at most, and the kernel cache of each problem.
 _MAX_STEPS, _CACHE_MIB = 10_000_000, 200.0
-_CALIBRATION_FOLDS = 3
 
 
 @saved(
@@ -82,17 +77,13 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         the solution of the previous one, with centres found from its support vectors.
     class_weight : dict, "balanced" or None, default=None
         Factors on ``C`` per class.
-    calibration : {"temperature"}, default=None
-        ``"temperature"`` adds ``predict_proba``: the logistic function of the scores times a
-        slope, which is fitted to held-out scores (three folds in each cluster, so that fitting
-        takes about twice as long).
     tol : float, default=1e-3
         Largest violation of the gradient at which the solvers stop.
     n_jobs : int, default=None
         Number of clusters fitted in parallel, through joblib; ``None`` means 1 unless in a
         ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of the clustering and of the folds.
+        Seed of the clustering.
     verbose : int, default=0
         Whether to show progress over the clusters.
 
@@ -116,12 +107,11 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         For ``"exact"``: final value of the dual objective.
     n_steps_ : ndarray of int of shape (n_pairs,)
         For ``"exact"``: steps on the whole problem.
-    slope_ : float
-        With ``calibration="temperature"``: slope from scores to log-probabilities.
 
     See Also
     --------
     sklearn.svm.SVC : One SVM of all rows, in quadratic time or worse.
+    sklearn.calibration.CalibratedClassifierCV : Adds probabilities.
     SubspaceFusionClassifier : Divides the features as well.
 
     Notes
@@ -167,7 +157,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         "prediction": [StrOptions({"early", "exact"})],
         "n_levels": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "calibration": [StrOptions({"temperature"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -184,7 +173,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         prediction="early",
         n_levels=2,
         class_weight=None,
-        calibration=None,
         tol=1e-3,
         n_jobs=None,
         random_state=None,
@@ -207,7 +195,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         self._dtype = data.X.dtype.name
         factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
         bounds = self.C * data.weights * factors[data.y]
-        seeds = random_seeds(self.random_state, 3)
+        seeds = random_seeds(self.random_state, 2)
         self.cluster_centers_, labels = divide(data.X, data.weights, settings, seeds[0])
         self.n_clusters_ = len(self.cluster_centers_)
         self.cluster_sizes_ = np.bincount(labels)
@@ -216,9 +204,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         else:
             exact = solve_exact(data, bounds, labels, settings, seeds[1])
             self.support_vectors_, self.dual_coef_, self.dual_objective_, self.n_steps_ = exact
-        if self.calibration is not None:
-            scores = out_of_fold_scores(data, bounds, labels, settings, seeds[2])
-            self.slope_ = fit_slope(scores, data.y, data.weights)
         return self
 
     def decision_function(self, X):
@@ -232,25 +217,17 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         else:
             nearest = pairwise_distances_argmin(X, self.cluster_centers_)
             groups = groups_of(nearest, self.n_clusters_)
-            pairs = zip(self.estimators_, groups, strict=True)
-            tasks = [(svm, X[rows], n_classes) for svm, rows in pairs]
-            scores = by_group(score_cluster, tasks, groups, n_jobs=self.n_jobs)
+            filled = [c for c, rows in enumerate(groups) if len(rows)]
+            tasks = [(self.estimators_[c], X[groups[c]], n_classes) for c in filled]
+            parts = parallel_map(score_cluster, tasks, n_jobs=self.n_jobs, prefer="threads")
+            scores = np.empty((len(X), *parts[0].shape[1:]))
+            for c, part in zip(filled, parts, strict=True):
+                scores[groups[c]] = part
         return scores.astype(self._dtype, copy=False)
-
-    @available_if(lambda self: self.calibration is not None)
-    def predict_proba(self, X):
-        """Return the probabilities of the classes; needs ``calibration="temperature"``."""
-        scores = self.decision_function(X)
-        slope = scores.dtype.type(self.slope_)
-        if scores.ndim == 1:
-            p = expit(slope * scores)
-            return np.column_stack([1 - p, p])
-        return softmax(slope * scores, axis=1)
 
     def predict(self, X):
         """Return the class of the largest score."""
-        # By probabilities if there are any, so that rounding cannot make both disagree.
-        scores = self.decision_function(X) if self.calibration is None else self.predict_proba(X)
+        scores = self.decision_function(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
 
@@ -359,16 +336,6 @@ def groups_of(labels, n_clusters):
     return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
 
 
-def by_group(function, tasks, groups, **parallel):
-    """Call a function that scores the rows of each group; return the scores of all rows."""
-    filled = [number for number, rows in enumerate(groups) if len(rows)]
-    parts = parallel_map(function, [tasks[n] for n in filled], prefer="threads", **parallel)
-    scores = np.empty((sum(map(len, groups)), *parts[0].shape[1:]))
-    for number, part in zip(filled, parts, strict=True):
-        scores[groups[number]] = part
-    return scores
-
-
 def fit_clusters(data: TrainingData, bounds, labels, settings: SVMSettings) -> list:
     """Return the fitted SVM of every cluster."""
     groups = groups_of(labels, labels.max() + 1)
@@ -417,32 +384,6 @@ def scores_from_pairs(margins, present, n_classes):
         scores[:, a] -= margin
         scores[:, b] += margin
     return scores / (n_classes - 1)
-
-
-def out_of_fold_scores(data: TrainingData, bounds, labels, settings: SVMSettings, seed: int):
-    """Return held-out scores of all rows, (n, n_classes)."""
-    n_classes = len(data.classes)
-    groups = groups_of(labels, labels.max() + 1)
-    tasks = [
-        (settings.svm, data.X[rows], data.y[rows], bounds[rows], n_classes, own)
-        for rows, own in zip(groups, random_seeds(seed, len(groups)), strict=True)
-    ]
-    label = "DivideConquerSVC calibration"
-    scores = by_group(_cross_score, tasks, groups, label=label, **settings.parallel)
-    return scores if n_classes > 2 else 0.5 * np.column_stack([-scores, scores])
-
-
-def _cross_score(svm, X, codes, bounds, n_classes, seed):
-    """Return out-of-fold scores within one cluster."""
-    smallest = np.bincount(codes)[np.unique(codes)].min()
-    if (codes == codes[0]).all() or smallest < 2:
-        return score_cluster(fit_cluster(svm, X, codes, bounds), X, n_classes)
-    folds = StratifiedKFold(min(_CALIBRATION_FOLDS, int(smallest)), shuffle=True, random_state=seed)
-    scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
-    for train, test in folds.split(X, codes):
-        fitted = fit_cluster(svm, X[train], codes[train], bounds[train])
-        scores[test] = score_cluster(fitted, X[test], n_classes)
-    return scores
 
 
 # --- exact solution -------------------------------------------------------------------------------

@@ -88,12 +88,12 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         fewer neighbours.
     solver : {"lbfgs", "anneal"}, default="lbfgs"
         Optimiser: a quasi-Newton method, or simulated annealing as in [1]_.
-    init : {"auto", "whiten"} or array-like of shape (n_components, n_features), default="auto"
+    init : {"auto", "whiten"}, default="auto"
         First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
         to the nearest neighbour. ``"auto"``: the best of whitening with several amounts of
         shrinkage, standardisation, and unit covariance within classes, each at several scales, by
         the likelihood of held-out rows before any learning. Learning uses the coordinates
-        of the first metric, or in whitened ones for a given array.
+        of the first metric.
     region_method : {"uncertainty", "density"}, default="uncertainty"
         How regions are found: by a mixture weighted by uncertainty, or by an unweighted one.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="tied"
@@ -207,7 +207,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "objective": [StrOptions({"likelihood", "accuracy"})],
         "solver": [StrOptions({"lbfgs", "anneal"})],
-        "init": [StrOptions({"auto", "whiten"}), "array-like"],
+        "init": [StrOptions({"auto", "whiten"})],
         "region_method": [StrOptions({"uncertainty", "density"})],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "early_stopping": ["boolean"],

@@ -66,8 +66,8 @@ _ANNEALING = {"temperature": 0.085, "cooling": 0.925, "step": 0.1, "noise": 0.02
 class MetricSettings:
     """Settings of metric learning.
 
-    ``n_regions`` are the numbers of components to try; ``init`` is "auto", "whiten" or a map of
-    the features. ``held_out`` is the part of the rows to hold out, ``None`` for none. With
+    ``n_regions`` are the numbers of components to try; ``init`` is "auto" or "whiten".
+    ``held_out`` is the part of the rows to hold out, ``None`` for none. With
     ``floor`` the objective is the logarithm of p + floor, without it p. ``n_iter_no_change`` is
     the number of iterations without improvement that end the learning, ``None`` for no such end.
     """
@@ -75,7 +75,7 @@ class MetricSettings:
     n_classes: int
     n_regions: tuple[int, ...]
     n_components: int | None
-    init: Any
+    init: str
     held_out: float | None
     n_splits: int
     floor: float | None
@@ -266,8 +266,6 @@ def _starting_coordinates(learned, watched, settings, rng) -> StartCoordinates:
         return StartCoordinates(mean, xp.asarray(matrix, dtype=X.dtype, device=device))
 
     start = whitened(_WHITENINGS[0])
-    if not isinstance(settings.init, str):
-        return start._replace(metric=_given_metric(settings, start.whitening))
     if settings.init == "whiten":
         scale = 1.0 / np.sqrt(_nearest_scale(start.of(rows), settings.n_jobs))
     else:
@@ -288,21 +286,6 @@ def _starting_coordinates(learned, watched, settings, rng) -> StartCoordinates:
             f"n_components={n_out} exceeds the {rank} independent directions of X; lower it."
         )
     return start._replace(metric=np.eye(n_out, rank) * scale)
-
-
-def _given_metric(settings, whitening) -> np.ndarray:
-    given = np.asarray(as_numpy(settings.init), dtype=np.float64)
-    if given.ndim != 2 or given.shape[1] != whitening.shape[1]:
-        raise ValueError(
-            f"init has shape {given.shape}; expected (n_components, {whitening.shape[1]}), a map "
-            "of the features."
-        )
-    if settings.n_components not in (None, len(given)):
-        raise ValueError(
-            f"init maps into {len(given)} dimensions, but n_components={settings.n_components}; "
-            "omit n_components, or give as many rows of init."
-        )
-    return given @ np.linalg.pinv(as_numpy(whitening).astype(np.float64))
 
 
 def _nearest_scale(rows: TrainingData, n_jobs: int | None) -> float:
