@@ -127,15 +127,6 @@ def test_a_pipeline_offers_what_its_last_step_does(line):
     assert ends.shape == (400, 2)
 
 
-def test_further_rows_are_predicted_too(line):
-    X, y, Q, _ = line
-    model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X[:250], y[:250])
-    model.predict_interval(Q[:1])
-    model.partial_fit(X[250:], y[250:])
-    whole = LocalRegressor(n_neighbors=60, alpha=0.1, metric=model.metric_).fit(X, y)
-    np.testing.assert_allclose(model.predict_interval(Q), whole.predict_interval(Q), rtol=1e-6)
-
-
 def test_explanations_report_the_typicality_of_the_row(line):
     X, y, *_ = line
     model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X, y)

@@ -261,14 +261,6 @@ def test_not_a_number_and_random_states_come_back(tmp_path):
     assert again[1].normal() == generator.normal()
 
 
-def test_models_learn_on_after_loading(tmp_path):
-    model = fitted(LocalClassifier(n_neighbors=20, metric="euclidean"))
-    again = load(save(model, tmp_path / "model.vicinal"))
-    for part in (model, again):
-        part.partial_fit(X[:30] + 0.1, NAMES[:30])
-    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-
-
 class FakeGraph:
     """Stands for the graph of pynndescent, which takes long to compile."""
 

@@ -302,7 +302,7 @@ def test_float32_stays_float32(waves):
 def test_what_needs_the_rows_is_not_offered(waves):
     X, y = waves
     model = AnchoredLocalRegressor(30, **REGRESSOR).fit(X, y)
-    for name in ("partial_fit", "leave_one_out", "statistics", "equivalent_kernel"):
+    for name in ("leave_one_out", "statistics", "equivalent_kernel"):
         assert not hasattr(model, name)
 
 

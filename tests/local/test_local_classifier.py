@@ -389,42 +389,6 @@ def test_one_class_is_an_error(data):
         fixed().fit(X, np.zeros(len(X)))
 
 
-# --- rows that arrive later ---
-
-
-def test_partial_fit_equals_fit_on_all_rows(data):
-    X, y, Q = data
-    weights = np.random.RandomState(0).randint(1, 3, len(y))
-    model = fixed(loss="squared_hinge", class_weight="balanced")
-    whole = model.fit(X, y, sample_weight=weights).decision_function(Q)
-    model = fixed(loss="squared_hinge", class_weight="balanced")
-    for part in (slice(0, 50), slice(50, 51), slice(51, None)):
-        model.partial_fit(X[part], y[part], classes=[0, 1, 2], sample_weight=weights[part])
-    assert_allclose(model.decision_function(Q), whole, rtol=1e-9)
-
-
-def test_partial_fit_balances_the_classes_of_all_rows(data):
-    X, y, Q = data
-    model = fixed(class_weight="balanced")
-    model.partial_fit(X[:60], y[:60], classes=[0, 1, 2]).partial_fit(X[60:], y[60:])
-    whole = fixed(class_weight="balanced").fit(X, y)
-    assert_allclose(model.predict_proba(Q), whole.predict_proba(Q), rtol=1e-9)
-
-
-def test_partial_fit_knows_its_classes(data):
-    X, y, Q = data
-    model = fixed().partial_fit(X[:60], np.minimum(y[:60], 1), classes=[0, 1, 2])
-    assert model.predict_proba(Q).shape == (30, 3)
-    model.partial_fit(X[60:], y[60:])
-    assert 2 in model.predict(Q)
-    before = model.predict_proba(Q)
-    with pytest.raises(ValueError, match=r"labels \[7\]"):
-        model.partial_fit(X[:1], [7])
-    assert_array_equal(model.predict_proba(Q), before)
-    with pytest.raises(ValueError, match="differ from classes_="):
-        model.partial_fit(X[:1], [0], classes=[0, 1])
-
-
 @pytest.mark.parametrize("link", ["sigmoid", "margin"])
 def test_scores_however_far_out_become_probabilities(link):
     scores = np.array([[-1000.0, 1000.0], [2.0, -2.0], [-900.0, -950.0]])

@@ -1,7 +1,6 @@
 """LocalRegressor: equalities with reference computations, and corner cases."""
 
 import warnings
-from itertools import product
 
 import numpy as np
 import pytest
@@ -600,31 +599,3 @@ def test_nothing_is_warned_in_ordinary_use(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LocalRegressor().fit(X, y).predict(Q)
-
-
-# --- rows that arrive later ---
-
-
-@pytest.mark.parametrize("parameters", [{}, {"n_neighbors": 0.3, "robust_iterations": 2}])
-def test_partial_fit_equals_fit_on_all_rows(data, parameters):
-    X, y, Q = data
-    whole = fixed(**parameters).fit(X, y).predict(Q)
-    model = fixed(**parameters)
-    for part in (slice(0, 50), slice(50, 51), slice(51, None)):
-        model.partial_fit(X[part], y[part])
-    assert_allclose(model.predict(Q), whole, rtol=1e-9)
-    with pytest.raises(ValueError, match="outputs"):
-        model.partial_fit(X, np.column_stack([y, y]))
-
-
-def test_the_unit_of_equal_weights_does_not_matter_to_rows_added_later(data):
-    X, y, Q = data
-    later = np.random.RandomState(0).randint(1, 4, len(y) - 50).astype(float)
-    predictions = []
-    for unit, begin in product((None, 1.0, 8.0), ("fit", "partial_fit")):
-        model = fixed()
-        getattr(model, begin)(X[:50], y[:50], None if unit is None else np.full(50, unit))
-        model.partial_fit(X[50:], y[50:], sample_weight=(unit or 1.0) * later)
-        predictions.append(model.predict(Q))
-    for other in predictions[1:]:
-        assert_array_equal(other, predictions[0])

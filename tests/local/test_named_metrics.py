@@ -88,24 +88,6 @@ def test_rows_left_out_use_trees_grown_without_them():
     assert_allclose(means, expected, rtol=1e-10)
 
 
-def test_added_rows_lie_in_the_leaves_of_every_tree():
-    X, y = make_friedman1(120, random_state=0)
-    index = grow_forest("forest", X[:80], y[:80], None, classify=False, random_state=0, n_jobs=1)
-    assert index.n_grown == 80
-    more = index.extended(X[80:], np.full(40, 2.0))
-    found = more.neighborhoods(more.leaves_of(X[:3]), None, 120)
-    sampled = [np.bincount(rows, minlength=80) for rows in index.forest.estimators_samples_]
-    sampled = [np.concatenate([counts, np.full(40, 2.0)]) for counts in sampled]
-    leaves = index.forest.apply(X)
-    for i in range(3):
-        shares = [c * (leaves[:, t] == leaves[i, t]) for t, c in enumerate(sampled)]
-        expected = np.mean([share / share.sum() for share in shares], axis=0)
-        entries = slice(found.indptr[i], found.indptr[i + 1])
-        got = np.zeros(120)
-        got[found.indices[entries]] = found.weights[entries]
-        assert_allclose(got, expected, atol=1e-12)
-
-
 def test_trees_of_many_rows_draw_some_of_them(monkeypatch):
     monkeypatch.setattr(forest_rows, "_MAX_TREE_ROWS", 30)
     X, y = make_friedman1(120, random_state=0)
@@ -118,22 +100,6 @@ def test_trees_of_many_rows_draw_some_of_them(monkeypatch):
     rows = np.repeat(np.arange(120), found.sizes())
     means = np.bincount(rows, found.weights * y[found.indices], minlength=120)
     assert_allclose(means, clone(index.forest).fit(X, y).predict(X), rtol=1e-10)
-    # A further row counts as much as a mean row: it is drawn a quarter of a time.
-    more = index.extended(X[:1], np.ones(1))
-    assert_allclose(more._counts[more._leaf_rows == 120], 0.25)
-
-
-def test_the_unit_of_weights_does_not_matter_to_rows_added_to_a_forest():
-    X, y = make_friedman1(160, random_state=0)
-    weights = np.random.RandomState(0).uniform(1.0, 3.0, 160)
-    predictions = []
-    for unit in (1.0, 10.0):
-        model = LocalRegressor(metric="forest", n_neighbors=40, alpha=1.0, random_state=0)
-        model.fit(X[:80], y[:80], sample_weight=unit * weights[:80])
-        for part in (slice(80, 120), slice(120, 160)):
-            model.partial_fit(X[part], y[part], sample_weight=unit * weights[part])
-        predictions.append(model.predict(X[:20]))
-    assert_allclose(predictions[1], predictions[0], rtol=1e-8)
 
 
 def test_irrelevant_columns_fade():

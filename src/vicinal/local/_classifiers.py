@@ -2,17 +2,16 @@
 
 from numbers import Integral
 
-import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels, store_parameters
+from vicinal._base import atomic_fit, documented, predicted_labels, store_parameters
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal._conformal import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
 from vicinal.local._data import local_data
-from vicinal.local._fits import add_rows, has_gradient, scores_and_gradients, store
+from vicinal.local._fits import has_gradient, scores_and_gradients, store
 from vicinal.local._selection import select, temperature_of
 from vicinal.local._settings import exact_solver, resolve
 from vicinal.local._solvers import probabilities
@@ -244,45 +243,12 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             Rows of the same group are left out together when candidates are compared and
             probabilities calibrated.
         """
-        return self._fit_data(local_data(self, X, y, sample_weight, groups))
-
-    def _fit_data(self, data: TrainingData) -> "LocalClassifier":
+        data = local_data(self, X, y, sample_weight, groups)
         self.classes_ = data.classes
         settings = resolve(self, data)
         chosen, compared = select(data, settings)
         store(self, chosen, settings, compared)
         self.temperature_ = temperature_of(chosen, data, settings)
-        return self
-
-    @atomic_fit
-    def partial_fit(self, X, y, classes=None, sample_weight=None, groups=None):
-        """Add rows; on an unfitted model this is ``fit``.
-
-        Metric, size, penalty and temperature stay as they were selected first.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Further rows.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        classes : array-like of shape (n_classes,), default=None
-            All labels; needed on an unfitted model if its rows lack some.
-        groups : array-like of shape (n_samples,), default=None
-            Groups, in every call or in none; rows of different calls never share one.
-        """
-        is_first = not hasattr(self, "classes_")
-        if not is_first and classes is not None:
-            if not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(
-                    f"classes={np.asarray(classes).tolist()} differ from classes_="
-                    f"{self.classes_.tolist()}; pass the same classes in every call, or none."
-                )
-        classes = classes if is_first else self.classes_
-        data = local_data(self, X, y, sample_weight, groups, classes=classes, reset=is_first)
-        if is_first:
-            return self._fit_data(data)
-        add_rows(self, data)
         return self
 
     @available_if(_has_gradient)

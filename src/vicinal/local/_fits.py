@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.interpolate import CubicHermiteSpline
 
-from vicinal._base import TrainingData, namespace, saved
+from vicinal._base import namespace, saved
 from vicinal._base._compat import num_samples
 from vicinal._kernels.local._polynomials import (
     LinePoints,
@@ -33,7 +33,7 @@ from vicinal.local._neighborhoods import (
     take_queries,
 )
 from vicinal.local._rows import LocalRows
-from vicinal.local._settings import LocalSettings, nearest_rule, resolve
+from vicinal.local._settings import LocalSettings
 from vicinal.local._solvers import (
     NewtonSolver,
     RidgeSolver,
@@ -413,17 +413,6 @@ def metric_name(metric) -> str:
     name = getattr(metric, "__name__", type(metric).__name__)
     rounds = getattr(metric, "n_rounds", None)
     return name if rounds is None else f"gradient {rounds}"
-
-
-def add_rows(estimator: Any, data: TrainingData) -> None:
-    """Add rows to a fitted model; what was selected stays as it is."""
-    rows, rule = estimator._model.data.joined(data), estimator._model.rule
-    settings = resolve(estimator, replace(data, y=rows.y, sample_weight=rows.weights))
-    if estimator.bandwidth is None and isinstance(estimator.n_neighbors, float):
-        rule = nearest_rule(settings, rows)
-        estimator.n_neighbors_ = int(rule.count)
-    estimator._held_out_cache = None
-    estimator._model = fitted_model(settings, rows, rule, estimator.degree_, estimator.alpha_)
 
 
 # --- gradients of class scores ---

@@ -220,7 +220,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if y is None:
             raise ValueError("GradientMetric requires y to be passed, but the target y is None.")
         options: dict = {"arrays": True, "multi_output": True, "ensure_min_samples": 2}
-        data = local_weights(self, training_data(self, X, y, sample_weight, **options))
+        data = local_weights(training_data(self, X, y, sample_weight, **options))
         n = len(data)
         if n < 3:
             raise ValueError(f"Found {n} sample(s) of positive weight; at least 3 are needed.")

@@ -1,7 +1,6 @@
 """Which training rows are near a query, and with which weight: by distance or by forest."""
 
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -520,7 +519,6 @@ class ForestIndex:
         self.forest = forest
         self.X = X
         self.n_jobs = n_jobs
-        self.n_grown = len(X)  # rows that the trees were grown from
         trees = forest.estimators_
         self._offsets = np.cumsum([0] + [tree.tree_.node_count for tree in trees])
         self.out_of_bag = np.ones((len(X), len(trees)), dtype=bool)
@@ -587,26 +585,6 @@ class ForestIndex:
         thread_map(find, range(0, len(X), _QUERIES_PER_TASK), self.n_jobs)
         return leaves
 
-    def extended(self, X: np.ndarray, counts: np.ndarray) -> "ForestIndex":
-        """Return the same trees with further rows in their leaves.
-
-        ``counts`` are weights relative to the mean training row.
-        """
-        other = copy(self)
-        other.X = np.vstack([self.X, X])
-        leaves = self.leaves_of(X)
-        other.out_of_bag = np.vstack([self.out_of_bag, np.ones(leaves.shape, dtype=bool)])
-        before = np.repeat(np.arange(len(self._totals)), np.diff(self._start))
-        rows = np.repeat(np.arange(len(self.X), len(other.X)), leaves.shape[1])
-        if self.forest.max_samples is not None:
-            counts = counts * (self.forest.max_samples / self.n_grown)
-        other._file(
-            np.concatenate([self._leaf_rows, rows]),
-            np.concatenate([before, leaves.ravel()]),
-            np.concatenate([self._counts, np.repeat(counts, leaves.shape[1])]),
-        )
-        return other
-
     def shares(self) -> sparse.csr_matrix:
         """Return the share of every training row in every leaf, shape (n_leaves, n_rows)."""
         shares = self._counts / np.repeat(self._totals, np.diff(self._start))
@@ -649,7 +627,7 @@ class ForestLocalizer(Localizer):
         leaves = self.index.leaves_of(Q)
         found = self.index.neighborhoods(leaves, use_tree, self.rule.max_size)
         if rows is not None:
-            # Rows added later are in every tree; a row never counts for itself.
+            # A row never counts for itself, also where it uses all trees.
             own = np.repeat(rows, found.sizes())
             same = found.indices == own
             if groups is not None:

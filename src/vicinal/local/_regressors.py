@@ -16,7 +16,7 @@ from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
 from vicinal.local._data import local_data
-from vicinal.local._fits import LocalFit, add_rows, store
+from vicinal.local._fits import LocalFit, store
 from vicinal.local._selection import select
 from vicinal.local._settings import resolve
 
@@ -439,28 +439,6 @@ class LocalRegressor(BaseLocalRegressor):
         verbose=0,
     ):
         store_parameters(self, locals())
-
-    @atomic_fit
-    def partial_fit(self, X, y, sample_weight=None, groups=None):
-        """Add rows; on an unfitted model this is ``fit``.
-
-        Metric, degree, size and penalty stay as they were selected first.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Further rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their targets.
-        groups : array-like of shape (n_samples,), default=None
-            Groups, in every call or in none; rows of different calls never share one.
-        """
-        is_first = not hasattr(self, "_model")
-        data = local_data(self, X, y, sample_weight, groups, reset=is_first)
-        if is_first:
-            return self._fit_data(data)
-        add_rows(self, data)
-        return self
 
 
 @documented

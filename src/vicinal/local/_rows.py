@@ -436,39 +436,6 @@ class LocalRows:
             for j, found in enumerate(localizer.path(rules, coords, rows=own, groups=groups)):
                 yield block, own, j, design, found
 
-    # --- further rows ---
-
-    def joined(self, data: TrainingData) -> "LocalRows":
-        """Return the rows with further ones; coordinates stay as they are."""
-        self.check_host("Further rows")
-        groups, sample_weight = data.groups, data.sample_weight
-        if (groups is None) != (self.groups is None):
-            raise ValueError(
-                "groups must be given in every call of fit and partial_fit, or in none."
-            )
-        if groups is not None:
-            # New rows never share a group with earlier ones: labels are local to a call.
-            groups = np.concatenate([self.groups, groups + self.groups.max() + 1])
-        if sample_weight is not None or self.sample_weight is not None:
-            sample_weight = np.concatenate([self.weights, data.weights])
-        y = targets_of(data)
-        if y.shape[1:] != self.y.shape[1:]:
-            raise ValueError(f"y has {y.shape[1]} outputs, but earlier rows had {self.n_outputs}.")
-        coords, rows = self.locate(data.X)
-        if isinstance(self.index, ForestIndex):
-            # Trees sample the mean training row once on average.
-            mean = self.weights[: self.index.n_grown].mean()
-            index: Any = self.index.extended(coords, data.weights / mean)
-            rows = _joined(self.rows, rows)
-        else:
-            coords = _joined(self.index.X, coords)
-            rows = coords if self.mapping.located is None else _joined(self.rows, rows)
-            index = self.index.over(coords)
-        y = np.concatenate([self.y, y])
-        return replace(
-            self, rows=rows, y=y, index=index, sample_weight=sample_weight, groups=groups
-        )
-
 
 @saved()
 class DeviceRows(LocalRows):
@@ -539,13 +506,6 @@ def targets_of(data: TrainingData) -> Any:
     if data.classes is not None:
         return packed(data.y, np.int64)
     return packed(data.y if data.y.ndim == 2 else data.y[:, None], np.float64)
-
-
-def _joined(first, second):
-    """Join rows, dense or sparse."""
-    if sparse.issparse(first):
-        return sparse.vstack([first, second], format="csr")
-    return np.ascontiguousarray(np.vstack([first, second]))
 
 
 def left_out_predictions(
