@@ -310,17 +310,13 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert change["values"]["label"] == other
     assert run(["explain", str(model), str(csv), "--row", "3", "--fixed", "shoe"]) == 2
     assert "--fixed 'shoe': the model uses 'age', 'city'" in capsys.readouterr().err
-    assert run(["explain", str(model), str(csv), "--row", "3", "--change-cost", "age"]) == 2
-    assert "--change-cost 'age' must read column=factor" in capsys.readouterr().err
     assert run(["explain", str(model), str(csv), "--row", "3", "--to", "never"]) == 2
     assert "--to 'never': the classes are" in capsys.readouterr().err
     assert run(["explain", str(model), str(csv), "--row", "120"]) == 2
     assert "rows 0 to 119" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "option", [["--to", "low"], ["--fixed", "age"], ["--change-cost", "age=2"]]
-)
+@pytest.mark.parametrize("option", [["--to", "low"], ["--fixed", "age"]])
 def test_a_quick_explanation_refuses_what_it_would_ignore(option, model, csv, table, capsys):
     explain = ["explain", str(model), str(csv), "--row", "3"]
     assert run([*explain, "--quick", *option]) == 2

@@ -15,7 +15,6 @@ from vicinal.report.explorer import ExplorerPage
 from vicinal.serve import create_app, serve
 from vicinal.serve._served_model import ServedModel
 from vicinal.table import TableEncoder
-from vicinal.uncertainty import ConformalClassifier
 
 
 @pytest.fixture(scope="module")
@@ -100,29 +99,6 @@ def test_sets_and_support_are_the_models_own(iris_local):
     np.testing.assert_allclose(found.json()["typicality"], model.typicality(X[::9]))
 
 
-def test_decisions_are_the_models_own():
-    """Coverage by group and class, abstention and costs, as in Python and the shell."""
-    X, y = load_iris(return_X_y=True)
-    X = X[:, :2]
-    model = ConformalClassifier(LogisticRegression(max_iter=500), cv=3, random_state=0).fit(X, y)
-    client, rows = TestClient(create_app(model)), {"rows": X.tolist()}
-
-    def sets_of(**options):
-        return [model.classes_[row].tolist() for row in model.predict_set(X, 0.8, **options)]
-
-    for query, options in (("by=x0", {"by": [0]}), ("by_class=true", {"by_class": True})):
-        found = client.post(f"/predict?coverage=0.8&{query}", json=rows).json()
-        assert found["sets"] == sets_of(**options) != sets_of()
-    costs = [[0, 1, 1], [1, 0, 1], [1, 5, 0]]
-    found = client.post(f"/predict?cost_matrix={costs}&abstain=0.3", json=rows).json()
-    expected = model.predict(X, abstain=0.3, cost_matrix=costs).tolist()
-    assert found["predictions"] == expected
-    assert expected != model.predict(X, abstain=0.3).tolist()
-    assert None in expected
-    found = client.post("/predict?coverage=0.8&by=y", json=rows)
-    assert "'by' names 'y'" in found.json()["error"]
-
-
 @pytest.fixture(scope="module")
 def iris_local():
     from vicinal.local import LocalClassifier
@@ -139,9 +115,7 @@ def iris_local():
         ("coverage=x", "between 0 and 1"),
         ("coverage=0.9", "no intervals"),
         ("typicality=1", "true or false"),
-        ("abstain=0.05", "no option 'abstain'"),
-        ("coverage=0.9&by=x0", "no option 'by'"),
-        ("cost_matrix=[[0", "in JSON"),
+        ("abstain=0.05", "the option 'abstain' does not exist"),
     ],
 )
 def test_invalid_options_of_predict(iris, query, message):

@@ -33,27 +33,6 @@ def predict_rows(
             "true value is in it with this probability, such as 0.9."
         ),
     ] = None,
-    by: Annotated[
-        Texts, Option(help="A column: --interval holds within each of its values; repeatable.")
-    ] = None,
-    by_class: Annotated[
-        bool, Option("--by-class", help="--interval holds within every class.")
-    ] = False,
-    abstain: Annotated[
-        float | None,
-        Option(
-            help="Largest share of wrong labels among the rows that are predicted, such as 0.05; "
-            "less confident rows have an empty prediction."
-        ),
-    ] = None,
-    cost_matrix: Annotated[
-        Path | None,
-        Option(
-            help="A table of costs, true labels in its first column and predicted ones in its "
-            "header: predicts the label of least expected cost.",
-            callback=shared.existing("table"),
-        ),
-    ] = None,
     typicality: Annotated[
         bool, Option("--typicality", help="Add the typicality of each row, from 0 (novel) to 1.")
     ] = False,
@@ -65,9 +44,7 @@ def predict_rows(
     \b
     vicinal predict people.vicinal new.csv --out predictions.csv
     vicinal predict people.vicinal new.parquet --proba --key id --out predictions.parquet
-    vicinal predict prices.vicinal new.csv --interval 0.9 --by city --typicality
-    vicinal predict people.vicinal new.csv --abstain 0.05 --strict
-    vicinal predict people.vicinal new.csv --cost-matrix costs.csv
+    vicinal predict prices.vicinal new.csv --interval 0.9 --typicality --strict
     cat new.json | vicinal predict people.vicinal - --out -
 
     A prediction_set such as "no | yes" lists the classes that cannot be excluded at that level.
@@ -90,9 +67,9 @@ def predict_rows(
         _read_table.check_folder(out, "--out")
     stored.check_unseen(X, strict)
     with unreported(), _progress.working(f"predicting {frame.height:,} rows"):
-        columns |= stored.predictions(X, proba=proba, abstain=abstain, cost_matrix=cost_matrix)
+        columns |= stored.predictions(X, proba)
         if interval is not None:
-            columns |= stored.limits(X, interval, by or [], by_class)
+            columns |= stored.limits(X, interval)
         if typicality:
             columns["typicality"] = stored.call("typicality", "--typicality", X)
     output = pl.DataFrame(columns, strict=False)
@@ -120,25 +97,6 @@ def explain_row(
             help="Prediction of the counterfactual: a class, or for regression >=4000 or <=4000."
         ),
     ] = None,
-    increase: Annotated[
-        Texts, Option(help="A column that the counterfactual may only increase; repeatable.")
-    ] = None,
-    decrease: Annotated[
-        Texts, Option(help="A column that the counterfactual may only decrease; repeatable.")
-    ] = None,
-    limits: Annotated[
-        Texts, Option("--range", help="Limits of a changed column, age=20:40; repeatable.")
-    ] = None,
-    allow: Annotated[
-        Texts, Option(help="Categories of a changed column, job=cook,smith; repeatable.")
-    ] = None,
-    costs: Annotated[
-        shared.Texts,
-        Option("--change-cost", help="Factor of the changes of a column, income=3; repeatable."),
-    ] = None,
-    number: Annotated[
-        int, Option("--counterfactuals", min=1, help="How many counterfactuals.")
-    ] = 1,
     quick: Annotated[
         bool, Option("--quick", help="Skip the counterfactual and other comparisons with rows.")
     ] = False,
@@ -154,19 +112,17 @@ def explain_row(
     vicinal explain people.vicinal new.csv --row 3
     vicinal explain people.vicinal new.csv --row 3 --out why.html
     vicinal explain people.vicinal new.csv --row 3 --fixed age --to yes
-    vicinal explain prices.vicinal new.csv --row 3 --to ">=4000" --increase area
+    vicinal explain prices.vicinal new.csv --row 3 --to ">=4000"
     """
     from vicinal._base import write_whole
     from vicinal.cli import _progress, _read_table, _stored_model
     from vicinal.inspection import explain
     from vicinal.report import write_html
 
-    given = [part or [] for part in (fixed, increase, decrease, limits, allow, costs)]
-    is_searched = to is not None or number > 1 or any(given)
+    is_searched = to is not None or bool(fixed)
     if quick and is_searched:
         raise InputError(
-            "--quick skips the counterfactual, which --to, --fixed, --increase, --decrease, "
-            "--range, --allow, --change-cost and --counterfactuals are about; leave out --quick"
+            "--quick skips the counterfactual, which --to and --fixed are about; leave out --quick"
         )
     stored = _stored_model.StoredModel(model)
     frame = _read_table.read_table(table, delimiter)
@@ -177,19 +133,21 @@ def explain_row(
         if out.suffix not in (".html", ".json"):
             raise InputError(f"--out {str(out)!r} must end in .html or .json")
     rows = stored.features(frame)
-    options = _stored_model.change_options(
-        dict(zip(_stored_model.CHANGE_OPTIONS, given, strict=True)), rows
-    )
-    options["target"] = None if to is None else stored.wanted(to)
-    options["background"] = stored.background(rows, row)
+    unknown = [name for name in fixed or [] if name not in rows.columns]
+    if unknown:
+        raise InputError(f"--fixed {unknown[0]!r}: the model uses {quoted(rows.columns)}")
+    options: dict[str, Any] = {
+        "fixed": fixed or [],
+        "target": None if to is None else stored.wanted(to),
+        "background": stored.background(rows, row),
+    }
     if quick or not len(options["background"]):
         if is_searched:
             raise InputError("a counterfactual needs other rows to compare with; the table has one")
         options = {}
     decided = stored.decided()
     with _progress.working(f"explaining row {row}"):
-        options |= {"n_counterfactuals": number, "target_name": stored.target}
-        found = explain(decided, rows[row], **options)
+        found = explain(decided, rows[row], target_name=stored.target, **options)
     text = as_text(found.to_dict())
     print(text if as_json else found.text(), flush=True)
     if out is not None:

@@ -1,6 +1,5 @@
 """A saved model, and what the options of commands mean for it."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,7 @@ import polars as pl
 
 from vicinal._base import last_step
 from vicinal._base._wrappers import call_method, can, unseen_rule, unseen_values
-from vicinal._conformal import decide
 from vicinal.cli._check_table import as_numbers, rows_with_target
-from vicinal.cli._read_table import read_table
 from vicinal.cli._show import InputError, log, quoted
 from vicinal.cli._threshold import Threshold
 from vicinal.io import info, load
@@ -92,54 +89,27 @@ class StoredModel:
 
     # --- predictions ---
 
-    def predictions(
-        self, X: pl.DataFrame, *, proba: bool, abstain: float | None, cost_matrix: Path | None
-    ) -> dict[str, Any]:
+    def predictions(self, X: pl.DataFrame, proba: bool) -> dict[str, Any]:
         """Return the columns of predictions and probabilities."""
-        is_decided = abstain is not None or cost_matrix is not None
-        if not (proba or is_decided or self.threshold is not None):
+        if not proba and self.threshold is None:
             return {"prediction": np.asarray(self.fitted.predict(X))}
         if not hasattr(self.fitted, "predict_proba"):
-            raise InputError(
-                "the model gives no probabilities, labels or costs; it predicts numbers"
-            )
+            raise InputError("the model gives no probabilities; it predicts numbers")
         classes = self.fitted.classes_
         shares = np.asarray(self.fitted.predict_proba(X))
         prediction: Any = classes[shares.argmax(axis=1)]
-        if is_decided:
-            prediction = self._least_cost(shares, abstain, cost_matrix)
-        elif self.threshold is not None:
+        if self.threshold is not None:
             log(f"the prediction is {self.threshold}")
             prediction = self.threshold.predict(shares, classes)
         named = {f"P({label})": shares[:, j] for j, label in enumerate(classes)} if proba else {}
         return {"prediction": prediction, **named}
 
-    def _least_cost(self, shares: np.ndarray, abstain: float | None, path: Path | None) -> list:
-        """Return labels of least cost, ``None`` where the error rate would be larger."""
-        classes, last = self.fitted.classes_, last_step(self.fitted)
-        costs = None if path is None else _read_costs(path, classes)
-        if abstain is not None and not can(self.fitted, "predict_set"):
-            name = type(last).__name__
-            raise InputError(f"--abstain: {name} has no held-out predictions; {_HAS_IT}")
-        try:
-            held_out = None if abstain is None else last._held_out_rows()
-            labels = decide(shares, classes, costs, abstain, held_out)
-        except ValueError as error:
-            raise InputError(str(error)) from None
-        n_none = sum(label is None for label in labels)
-        if n_none:
-            log(f"{n_none:,} of {len(labels):,} rows have no prediction (--abstain {abstain:g})")
-        return labels.tolist()
-
-    def limits(
-        self, X: pl.DataFrame, coverage: float, by: Sequence[str], by_class: bool
-    ) -> dict[str, Any]:
+    def limits(self, X: pl.DataFrame, coverage: float) -> dict[str, Any]:
         """Return limits of numbers, or the labels of prediction sets."""
-        options = {"coverage": coverage} | ({"by": list(by)} if by else {})
         if not hasattr(self.fitted, "classes_"):
-            ends = self.call("predict_interval", "--interval", X, **options)
+            ends = self.call("predict_interval", "--interval", X, coverage=coverage)
             return {"lower": ends[:, 0], "upper": ends[:, 1]}
-        sets = self.call("predict_set", "--interval", X, by_class=by_class, **options)
+        sets = self.call("predict_set", "--interval", X, coverage=coverage)
         labels = np.array([str(label) for label in self.fitted.classes_])
         return {"prediction_set": [" | ".join(labels[row]) for row in np.asarray(sets, dtype=bool)]}
 
@@ -194,71 +164,3 @@ def known_target(column: pl.Series, classes: Any) -> np.ndarray:
             f"the target {column.name!r} has classes unknown to the model: {quoted([*unknown])}"
         )
     return y
-
-
-def _read_costs(path: Path, classes: np.ndarray) -> np.ndarray:
-    """Read costs: the true labels in the first column, the predicted ones in the header."""
-    frame = read_table(path, None)
-    labels = [str(label) for label in classes]
-    rows = [str(label) for label in frame.to_series(0)]
-    if sorted(rows) != sorted(labels) or not {*labels} <= {*frame.columns}:
-        raise InputError(
-            f"--cost-matrix {str(path)!r} needs the true labels in its first column and a column "
-            f"for each predicted label: {quoted(labels)}"
-        )
-    costs = frame.select(pl.col(labels).cast(pl.Float64)).to_numpy()
-    return costs[[rows.index(label) for label in labels]]
-
-
-# Options of a counterfactual: their names in Python and in the shell.
-CHANGE_OPTIONS = {
-    "fixed": "--fixed",
-    "increase": "--increase",
-    "decrease": "--decrease",
-    "ranges": "--range",
-    "categories": "--allow",
-    "costs": "--change-cost",
-}
-
-
-def change_options(given: dict[str, Sequence[str]], rows: pl.DataFrame) -> dict[str, Any]:
-    """Return the options of a counterfactual as `vicinal.inspection.explain` takes them."""
-    found: dict[str, Any] = dict(given)
-    form = "column=low:high, such as age=20:40"
-    found["ranges"] = dict(_pair("--range", text, _limits, form) for text in given["ranges"])
-    found["categories"] = dict(_allowed(text, rows) for text in given["categories"])
-    form = "column=factor, such as income=3"
-    found["costs"] = dict(_pair("--change-cost", text, float, form) for text in given["costs"])
-    for key, option in CHANGE_OPTIONS.items():
-        unknown = [name for name in found[key] if name not in rows.columns]
-        if unknown:
-            raise InputError(f"{option} {unknown[0]!r}: the model uses {quoted(rows.columns)}")
-    return found
-
-
-def _limits(text: str) -> tuple[float | None, ...]:
-    """Read limits such as 20:40, 20: or :40."""
-    low, high = text.split(":")
-    return tuple(float(end) if end else None for end in (low, high))
-
-
-def _pair(option: str, text: str, read: Callable[[str], Any], form: str) -> tuple[str, Any]:
-    """Read a column and what is given for it."""
-    name, _, value = text.rpartition("=")
-    try:
-        return name, read(value)
-    except ValueError:
-        raise InputError(f"{option} {text!r} must read {form}") from None
-
-
-def _allowed(text: str, rows: pl.DataFrame) -> tuple[str, list[Any]]:
-    """Read categories such as job=cook,smith, in the type of the column."""
-    name, equals, values = text.partition("=")
-    if not equals or name not in rows.columns:
-        raise InputError(
-            f"--allow {text!r} must read column=category,category with one of "
-            f"{quoted(rows.columns)}"
-        )
-    wanted = values.split(",")
-    known = [value for value in rows[name].unique().to_list() if str(value) in wanted]
-    return name, known or wanted

@@ -367,34 +367,23 @@ def _given_token(header: str) -> bytes:
 
 def _read_options(given: Any) -> dict[str, Any]:
     """Return the options of predictions, from the query of an address."""
+    for name in given:
+        if name not in ("coverage", "typicality"):
+            raise RequestError(
+                400, f"the option {name!r} does not exist; use coverage or typicality."
+            )
     found: dict[str, Any] = {}
-    for name in ("coverage", "abstain"):
-        if name in given:
-            found[name] = _read_probability(name, given[name])
-    for name in ("typicality", "by_class"):
-        text = given.get(name, "false").lower()
-        if text not in ("true", "false"):
-            raise RequestError(400, f"{name} must be true or false.")
-        if text == "true":
-            found[name] = True
-    if "by" in given:
-        found["by"] = given.getlist("by")
-    if "cost_matrix" in given:
+    if "coverage" in given:
         try:
-            found["cost_matrix"] = json.loads(given["cost_matrix"])
-        except (ValueError, RecursionError):
-            raise RequestError(400, "cost_matrix must be lists of numbers in JSON.") from None
-    return found
-
-
-def _read_probability(name: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0.0 < number < 1.0:
-        raise RequestError(400, f"{name} must be a probability between 0 and 1, such as 0.9.")
-    return number
+            found["coverage"] = float(given["coverage"])
+        except ValueError:
+            found["coverage"] = 0.0
+        if not 0.0 < found["coverage"] < 1.0:
+            raise RequestError(400, "coverage must be a probability between 0 and 1, such as 0.9.")
+    text = given.get("typicality", "false").lower()
+    if text not in ("true", "false"):
+        raise RequestError(400, "typicality must be true or false.")
+    return found | ({"typicality": True} if text == "true" else {})
 
 
 def _encoded(value: Any) -> str:

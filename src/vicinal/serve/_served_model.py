@@ -1,6 +1,5 @@
 """A fitted model with methods that take parsed requests and return JSON values."""
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._unseen import unreported
 from vicinal._base._wrappers import call_method, can, split_threshold, unseen_rule, unseen_values
-from vicinal._conformal import StandardizedRows, Typicality, decide
+from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
 from vicinal.report.explorer import ExplorerPage, errors_of
@@ -219,29 +218,12 @@ class ServedModel:
         table: Any,
         coverage: float | None = None,
         typicality: bool = False,
-        abstain: float | None = None,
-        cost_matrix: list | None = None,
-        **groups: Any,
     ) -> dict[str, Any]:
         """Return predictions, and probabilities if the model has them.
 
-        ``coverage`` adds intervals or label sets with this coverage, in each of the ``groups``
-        (``by``, ``by_class``), ``typicality`` that of each row. With ``abstain`` or
-        ``cost_matrix``, predictions are those of :func:`~vicinal._conformal.decide`. ``warnings``
-        list values that no training row has.
+        ``coverage`` adds intervals or label sets with this coverage, ``typicality`` that of each
+        row. ``warnings`` list values that no training row has.
         """
-        decisions = {"abstain": abstain, "cost_matrix": cost_matrix}
-        decisions = {name: value for name, value in decisions.items() if value is not None}
-        for name in (*groups, *decisions):
-            if name not in self.options:
-                raise RequestError(400, f"the model has no option {name!r}.")
-        if groups and coverage is None:
-            raise RequestError(400, f"{next(iter(groups))!r} needs 'coverage'.")
-        for name in groups.get("by", ()):
-            if name not in self.columns:
-                raise RequestError(400, f"'by' names {name!r}, but the columns are {self.columns}.")
-        if "by" in groups and not self.has_names:
-            groups["by"] = [self.columns.index(name) for name in groups["by"]]
         if coverage is not None and not self.has_limits:
             raise RequestError(
                 400, "the model has no intervals; serve it with a table that has the target."
@@ -258,40 +240,22 @@ class ServedModel:
                     )
             if self.has_proba:
                 proba = _in_blocks(self.model.predict_proba, table)
-                if not decisions:
-                    codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
-                    result["predictions"] = plain(np.asarray(self.classes)[codes])
-                else:
-                    rows = None if abstain is None else last_step(self.model)._held_out_rows()
-                    labels = decide(proba, self.classes, cost_matrix, abstain, rows)
-                    result["predictions"] = labels.tolist()
+                codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
+                result["predictions"] = plain(np.asarray(self.classes)[codes])
                 result["probabilities"] = plain(proba)
                 result["classes"] = plain(self.classes)
             else:
                 result["predictions"] = plain(_in_blocks(self.decided.predict, table))
             if coverage is not None:
-                result |= self._limits(table, coverage, result, groups)
+                result |= self._limits(table, coverage, result)
             if typicality:
                 result["typicality"] = plain(self._typicality(table))
         return result
 
-    @cached_property
-    def options(self) -> list[str]:
-        """Options of predictions that only some models have."""
-        last = last_step(self.model)
-        limits = inspect.signature(getattr(last, self.own_limits, lambda: None)).parameters
-        found = [name for name in ("by", "by_class") if name in limits]
-        if self.has_proba:
-            found += ["cost_matrix", *["abstain"] * hasattr(last, "_held_out_rows")]
-        return found
-
-    def _limits(
-        self, table: Any, coverage: float, result: dict[str, Any], groups: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _limits(self, table: Any, coverage: float, result: dict[str, Any]) -> dict[str, Any]:
         """Return intervals or sets, of the model or from the residuals of the table."""
         if can(self.model, self.own_limits):
-            options = {"coverage": coverage, **groups}
-            found = np.asarray(call_method(self.model, self.own_limits, table, **options))
+            found = np.asarray(call_method(self.model, self.own_limits, table, coverage=coverage))
         else:
             reach = conformal_quantile(self._errors, coverage)
             if self.classes is None:
