@@ -19,7 +19,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessR
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import make_scorer, r2_score
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.neighbors import KernelDensity, KNeighborsClassifier, KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
@@ -222,7 +222,6 @@ OTHERS = (
     "union",
     "columns",
     "quantile",
-    "density",
     "rough",
     "splitters",
     "bunch",
@@ -312,7 +311,6 @@ def others():
         "likely machine": SVC(probability=True, random_state=0).fit(X, LABELS),
         "sparse line": LogisticRegression().fit(X, LABELS).sparsify(),
         "quantile": GradientBoostingRegressor(loss="quantile", n_estimators=2).fit(X, TARGET),
-        "density": KernelDensity(algorithm="ball_tree").fit(X),
         "rough": RandomForestRegressor(5, max_depth=2, oob_score=True).fit(X, TARGET),
         "splitters": [*folds, model_selection.PredefinedSplit(Y)],
         "bunch": Bunch(a=X, b=kernels.CompoundKernel([kernels.RBF()])),

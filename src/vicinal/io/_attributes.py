@@ -38,8 +38,7 @@ _TABLE = {
     "_sparse _use_validation_data converged_ do_early_stopping_ fixed_vocabulary_ increasing_ "
     "multimetric_ outputs_2d_ sparse_input_ sparse_output_ nesterov",
     "text": "_algorithm _fit_method _fit_svd_solver _sklearn_version chain_method_ "
-    "out_activation_ y_type_ target_type_ lr_schedule method bit_generator KDTree.metric "
-    "BallTree.metric",
+    "out_activation_ y_type_ target_type_ lr_schedule method bit_generator",
     "text | list text": "_response_method _strategy solver_",
     "text | object": "effective_metric_ init_",
     "list text": "stack_method_ estimator_params feature_names_",
@@ -147,13 +146,10 @@ _TABLE = {
     "list number": "numbers",
     "numbers | labels *": "l1_ratio_ l1_ratios_",  # None for each class without elastic net
     "int *": "indices indptr",
-    "float n p": "rows",
-    "float n | none": "weight",
     "float * | float * *": "BSpline.t BSpline.c",
     # Parts.
     "none": "_tree _cached_dict _sample_weight",
     "Tree": "BaseDecisionTree.tree_",
-    "KDTree | BallTree": "KernelDensity.tree_",
     "list BSpline": "bsplines_",
     "list list TreePredictor": "_predictors",
     "objects * *": "BaseGradientBoosting.estimators_",

@@ -193,7 +193,7 @@ def _check_nodes(inner, left, right, feature, n_features) -> int:
     return depth
 
 
-# --- losses and search trees ---
+# --- losses ---
 
 
 def _loss_parts(loss) -> dict[str, Any]:
@@ -204,32 +204,6 @@ def _loss_parts(loss) -> dict[str, Any]:
     return settings
 
 
-def _search_tree_parts(tree) -> dict[str, Any]:
-    """Return the rows and settings of a search tree whose rows are stored nowhere else."""
-    state = tree.__getstate__()
-    metric, weight = type(state[-2]).__name__, state[-1]
-    _require(
-        metric in _TREE_METRICS,
-        f"the model has a search tree with the metric {metric}, which cannot be saved.",
-    )
-    return {
-        "rows": np.array(tree.data),
-        "leaf_size": int(state[4]),
-        "metric": metric,
-        "weight": None if weight is None else np.array(weight),
-    }
-
-
-def _search_tree(name, state) -> Any:
-    metric = _TREE_METRICS[state["metric"]]
-    return _named(name)(state["rows"], state["leaf_size"], metric, sample_weight=state["weight"])
-
-
-_TREE_METRICS = {
-    f"{name.title()}Distance{bits}": name
-    for name in ("euclidean", "manhattan", "chebyshev")
-    for bits in ("", "64", "32")
-}
 _LOSSES = (
     "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss "
     "HalfPoissonLoss HalfSquaredError HalfTweedieLoss HalfTweedieLossIdentity HuberLoss PinballLoss"
@@ -267,10 +241,6 @@ CONVERSIONS: dict[str, Conversion] = {
     ),
     "sklearn.tree._tree.Tree": Conversion(_tree_parts, _tree),
     f"{_HISTOGRAMS}.predictor.TreePredictor": Conversion(_predictor_parts, _predictor),
-    **dict.fromkeys(
-        [f"{kind.__module__}.{kind.__name__}" for kind in (KDTree, BallTree)],
-        Conversion(_search_tree_parts, _search_tree),
-    ),
     **dict.fromkeys(
         [f"sklearn._loss.loss.{name}" for name in _LOSSES],
         Conversion(_loss_parts, lambda name, state: _named(name)(**state)),

@@ -69,7 +69,7 @@ _SKLEARN = {
     "multiclass": "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier",
     "multioutput": "ClassifierChain MultiOutputClassifier MultiOutputRegressor RegressorChain",
     "naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
-    "neighbors": "KNeighborsClassifier KNeighborsRegressor KNeighborsTransformer KernelDensity "
+    "neighbors": "KNeighborsClassifier KNeighborsRegressor KNeighborsTransformer "
     "LocalOutlierFactor NearestCentroid NearestNeighbors NeighborhoodComponentsAnalysis "
     "RadiusNeighborsClassifier RadiusNeighborsRegressor RadiusNeighborsTransformer",
     "neural_network": "MLPClassifier MLPRegressor",
