@@ -123,21 +123,6 @@ def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path, n_kil
         assert len(set(content)) == 1
 
 
-def test_without_file_locks_the_file_is_closed_before_it_is_replaced(tmp_path, monkeypatch):
-    """Windows has no fcntl and replaces no open file."""
-    replace = os.replace
-
-    def replace_closed(source, target):
-        assert file.closed
-        replace(source, target)
-
-    monkeypatch.setattr(_files, "fcntl", None)
-    monkeypatch.setattr(_files.os, "replace", replace_closed)
-    with whole_file(tmp_path / "model") as file:
-        file.write(b"new")
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("model", b"new")]
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_a_pipe_is_not_replaced(tmp_path):
     """Nor is a device, on which no test should be tried."""
@@ -145,16 +130,3 @@ def test_a_pipe_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not a regular file, choose another path"):
         write_whole(tmp_path / "pipe", "text")
     assert [entry.is_fifo() for entry in tmp_path.iterdir()] == [True]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs locks that end with a process")
-def test_abandoned_temporary_files_are_removed_and_those_in_use_are_kept(tmp_path):
-    path, other = tmp_path / "page.html", tmp_path / f".other.html.{'0' * 16}.tmp"
-    other.touch()
-    (tmp_path / f".page.html.{'0' * 16}.tmp").touch()
-    with whole_file(path) as file:
-        file.write(b"first")
-        write_whole(path, "second")
-        assert len(list(tmp_path.iterdir())) == 3
-    assert path.read_text() == "first"
-    assert sorted(tmp_path.iterdir()) == [other, path]

@@ -3,27 +3,15 @@
 import contextlib
 import errno
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import BinaryIO
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows, where a file that is open cannot be replaced or removed
-    fcntl = None
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 # Windows has the last only, and needs it: newlines would be translated otherwise.
 _FLAGS = _NEW_FILE | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
-
-_OLD_FLAGS = os.O_RDONLY | sum(
-    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK")
-)
 
 
 @contextlib.contextmanager
@@ -32,23 +20,21 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     A reader sees the old file or the new one, never a part. The temporary file is in the same
     folder, because only then is the final rename atomic; it must be new, so that no link is
-    followed. The mode of a replaced file is kept. Temporary files of killed processes are removed.
+    followed. The mode of a replaced file is kept.
     """
     target = Path(path)
     draft = None
     try:
         mode = _mode(target)
-        with contextlib.suppress(OSError):
-            _remove_abandoned(target)
-        draft, file = _new_draft(target)
-        with file:
+        new = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
+        with open(os.open(new, _FLAGS, 0o666), "wb") as file:
+            draft = new
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is not None:  # renamed under its lock, so that no other process removes it
-                _replace(draft, target, mode)
-        if fcntl is None:
-            _replace(draft, target, mode)
+        if mode is not None:
+            os.chmod(draft, mode)
+        os.replace(draft, target)
     except OSError as error:
         if error.errno is None:
             raise
@@ -58,39 +44,6 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         if draft is not None:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
-
-
-def _replace(draft: Path, target: Path, mode: int | None) -> None:
-    if mode is not None:
-        os.chmod(draft, mode)
-    os.replace(draft, target)
-
-
-def _new_draft(target: Path) -> tuple[Path, BinaryIO]:
-    """Return a new file, locked: the lock ends with the process, even if it is killed."""
-    for attempt in range(3):
-        draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
-        file = open(os.open(draft, _FLAGS, 0o666), "wb")
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # of file systems without locks
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process may have removed it as abandoned before it was locked.
-        if attempt == 2 or draft.exists():
-            break
-        file.close()
-    return draft, file
-
-
-def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files of ``target`` that no process has locked."""
-    pattern = re.compile(re.escape(f".{target.name[:200]}.") + r"[0-9a-f]{16}\.tmp")
-    if fcntl is None:
-        return
-    for name in filter(pattern.fullmatch, os.listdir(target.parent)):
-        draft = target.with_name(name)
-        with contextlib.suppress(OSError), open(os.open(draft, _OLD_FLAGS), "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            draft.unlink()
 
 
 def write_whole(path: str | os.PathLike, content: str | bytes) -> Path:

@@ -1,14 +1,9 @@
-"""Python processes that share the cores, and that may be started before they are needed.
-
-Their imports take seconds, during which a table can be read.
-"""
+"""Python processes that share the cores."""
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +19,13 @@ _THREAD_VARIABLES = (
     "POLARS_MAX_THREADS",
     "LOKY_MAX_CPU_COUNT",
 )
-_ready: dict[tuple[str, int], list[Any]] = {}
 
 
-@contextmanager
-def processes_ahead(module: str, n_processes: int) -> Iterator[None]:
-    """Start processes for :func:`take_process`; unused ones end with the block."""
-    waiting = [_started(module, n_processes) for _ in range(n_processes)]
-    _ready[module, n_processes] = waiting
-    try:
-        yield
-    finally:
-        for process in _ready.pop((module, n_processes)):
-            process.kill()
-            process.communicate()
-            process.log.close()
-
-
-def take_process(module: str, n_processes: int) -> Any:
+def start_process(module: str, n_processes: int) -> Any:
     """Return one of ``n_processes`` that run a module, with pipes; ``log`` is its standard error.
 
-    A process may use ``cores // n_processes`` threads. Unlike one of multiprocessing it does not
-    import the user's script.
+    Each has its share of the cores for compiled code, BLAS and joblib.
     """
-    waiting = _ready.get((module, n_processes))
-    return waiting.pop() if waiting else _started(module, n_processes)
-
-
-def _started(module: str, n_processes: int) -> Any:
     log = tempfile.TemporaryFile()
     process: Any = subprocess.Popen(
         [sys.executable, "-m", module],

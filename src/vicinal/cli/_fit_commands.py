@@ -69,7 +69,6 @@ def compare_models(
     vicinal compare fraud.csv -t fraud --positive yes --cost 20 --save best.vicinal
     """
     from vicinal._base import _clock
-    from vicinal._base._processes import processes_ahead
     from vicinal.cli import _check_table, _models, _read_table, _threshold, _training
 
     started = _clock.now()
@@ -80,48 +79,47 @@ def compare_models(
     seconds, folds = _training.parse_seconds(budget), _training.parse_cv(cv, time_column)
     n_folds = _training.FOLDS if folds == "time" else folds
     jobs = jobs or _training.usual_jobs()
-    # Processes import what they need while the table is read.
-    with processes_ahead(_training.WORKER, jobs):
-        from vicinal.inspection.candidates import candidate_models
+    # Imported after the options are checked, because it imports all models.
+    from vicinal.inspection.candidates import candidate_models
 
-        checked = _check_table.load_table(
-            tables or data,
-            target,
-            delimiter,
-            min_rows=2 * n_folds,
-            task=task,
-            drop=drop,
-            category=category,
-            group=group,
-            time=time_column,
-            weight=weight,
-            strict=strict,
+    checked = _check_table.load_table(
+        tables or data,
+        target,
+        delimiter,
+        min_rows=2 * n_folds,
+        task=task,
+        drop=drop,
+        category=category,
+        group=group,
+        time=time_column,
+        weight=weight,
+        strict=strict,
+    )
+    label = _threshold.positive_label(checked, positive, cost)
+    chosen = candidate_models(checked.task, random_state=seed)
+    chosen = chosen if models is None else _models.pick(chosen, models)
+    _training.refuse_single(checked)
+    scorer = _training.resolve_metric(metric, checked, label, n_folds)
+    _check_table.warn(checked, seed)
+    end = started + seconds + _training.compile_models(chosen, checked)
+    page_seconds = min(_training.PAGE_SECONDS, _training.PAGE_SHARE * seconds)
+    try:
+        board = _training.leaderboard(
+            checked,
+            chosen,
+            metric=scorer,
+            positive=label,
+            seconds=max(1.0, end - page_seconds - _clock.now()),
+            cv=folds,
+            random_state=seed,
+            jobs=jobs,
+            cache=None if fresh else cache or _training.cache_folder(),
+            quiet=as_json,
         )
-        label = _threshold.positive_label(checked, positive, cost)
-        chosen = candidate_models(checked.task, random_state=seed)
-        chosen = chosen if models is None else _models.pick(chosen, models)
-        _training.refuse_single(checked)
-        scorer = _training.resolve_metric(metric, checked, label, n_folds)
-        _check_table.warn(checked, seed)
-        end = started + seconds + _training.compile_models(chosen, checked)
-        page_seconds = min(_training.PAGE_SECONDS, _training.PAGE_SHARE * seconds)
-        try:
-            board = _training.leaderboard(
-                checked,
-                chosen,
-                metric=scorer,
-                positive=label,
-                seconds=max(1.0, end - page_seconds - _clock.now()),
-                cv=folds,
-                random_state=seed,
-                jobs=jobs,
-                cache=None if fresh else cache or _training.cache_folder(),
-                quiet=as_json,
-            )
-        except KeyboardInterrupt:
-            if not fresh:
-                log("finished folds are stored: the same command continues from there")
-            raise
+    except KeyboardInterrupt:
+        if not fresh:
+            log("finished folds are stored: the same command continues from there")
+        raise
     if as_json:
         log(board.warning)
     print(as_text(board.to_dict()) if as_json else board)

@@ -26,7 +26,6 @@ from vicinal.cli._show import InputError, log, quoted
 
 _MOST_JOBS = 4
 FOLDS = 5
-WORKER = "vicinal.inspection.compare._fold_worker"
 _EXPLAINED_ROWS = 12
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS, _COMPILED_COLUMNS = 60, 30

@@ -135,7 +135,8 @@ def check(
         findings["labels"] = _labels(Z, y, has_classes, held_out)
         findings["repeats"] = duplicate_rows(rows, y)
         findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
-        findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
+        if has_classes:
+            findings["imbalance"] = rare_classes(y)
     columns = columns_of(X, encoded, y, target, has_classes)
     findings["columns"] = column_issues(X, encoder)
     findings["categories"] = unusual_categories(columns)
@@ -326,22 +327,6 @@ def _alike(label: Any, others: np.ndarray) -> str:
     if any(character.isdigit() for character in given):  # codes are alike by nature
         return ""
     return next((names[name] for name in get_close_matches(given, names, 1, _ALIKE)), "")
-
-
-def common_value(y: np.ndarray) -> Findings:
-    """Find a value that most targets have."""
-    values, counts = np.unique(y, return_counts=True)
-    most = int(counts.argmax())
-    share = float(counts[most] / len(y))
-    kept = slice(most, most + 1 if share > _MOST else most)
-    table = {"value": values[kept], "count": counts[kept], "share": counts[kept] / len(y)}
-    summary = (
-        f"{share:.0%} of the targets are {values[most]:g}; a classifier for this value and a "
-        "regressor for the others may be more accurate:"
-        if share > _MOST
-        else "No value makes up most targets."
-    )
-    return Findings(summary, table)
 
 
 # --- rows ---

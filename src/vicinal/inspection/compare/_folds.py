@@ -1,7 +1,6 @@
 """One model on one fold: fit, predict, score, results on disk, and processes for it."""
 
 import hashlib
-import io
 import math
 import os
 import pickle
@@ -13,7 +12,6 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import joblib
 import numpy as np
@@ -29,7 +27,7 @@ from vicinal._base import (
     write_whole,
 )
 from vicinal._base._compat import rows_of
-from vicinal._base._processes import take_process
+from vicinal._base._processes import start_process
 from vicinal._base._unseen import unreported
 
 _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
@@ -186,9 +184,6 @@ def _about(result: FoldResult, positive: Any) -> FoldResult:
     )
 
 
-_ARRAYS = ("prediction", "classes", "proba", "decision")
-
-
 class FoldCache:
     """One file per model and fold of a comparison; a file appears whole or not at all.
 
@@ -208,35 +203,18 @@ class FoldCache:
         if id(model) not in self._models:
             self._models[id(model)] = joblib.hash(model)
         text = f"{self._common} {self._models[id(model)]} {fold}"
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.pickle"
 
     def read(self, model: Any, fold: int) -> FoldResult | None:
         """Return what was stored; nothing, or a file that cannot be read, is ``None``."""
         try:
-            content = io.BytesIO(self.path(model, fold).read_bytes())
-            with np.load(content, allow_pickle=False) as stored:
-                found: Any = [stored[name] if name in stored else None for name in _ARRAYS]
-                return FoldResult(*found, *map(float, stored["seconds"]))
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return pickle.loads(self.path(model, fold).read_bytes())
+        except Exception:
             return None
 
     def write(self, model: Any, fold: int, result: FoldResult) -> None:
-        """Keep a finished fold, unless its labels are Python objects other than text."""
-        given = ((name, getattr(result, name)) for name in _ARRAYS)
-        arrays: Any = {name: _plain(values) for name, values in given if values is not None}
-        if any(values.dtype.hasobject for values in arrays.values()):
-            return
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, seconds=[result.fit_seconds, result.predict_seconds], **arrays)
-        write_whole(self.path(model, fold), buffer.getvalue())
-
-
-def _plain(values: Any) -> np.ndarray:
-    """Turn an object array of texts into an array of fixed-width texts, which needs no pickle."""
-    values = np.asarray(values)
-    if values.dtype.hasobject and all(isinstance(value, str) for value in values.ravel()):
-        return values.astype(str)
-    return values
+        """Keep a finished fold."""
+        write_whole(self.path(model, fold), pickle.dumps(result))
 
 
 def _library_state() -> tuple:
@@ -260,7 +238,7 @@ class _Worker:
     def __init__(self, payload: bytes, n_workers: int, results: queue.Queue) -> None:
         self.task: tuple[str, int] | None = None
         self.started = self.limit = math.inf  # a fold starts when its rows are encoded
-        self.process = take_process(_WORKER, n_workers)
+        self.process = start_process(_WORKER, n_workers)
         threading.Thread(target=self._collect, args=(results,), daemon=True).start()
         threading.Thread(target=self._write, args=(payload,), daemon=True).start()
 
