@@ -68,15 +68,6 @@ def test_dense_equals_csr(data, rng, weighted):
     assert_array_equal(dense.mistakes, csr.mistakes)
 
 
-def test_rows_equal_a_copy_of_those_rows(data, rng):
-    X, codes, n_classes = data
-    rows = rng.permutation(200)[:120]
-    w = rng.uniform(0.5, 2.0, size=200)
-    chosen = fit_perceptron(X, codes, w, n_classes, seed=5, rows=rows)
-    copied = fit_perceptron(X[rows], codes[rows], w[rows], n_classes, seed=5)
-    assert_array_equal(chosen.coef, copied.coef)
-
-
 def test_weight_zero_equals_removal(data, rng):
     X, codes, n_classes = data
     w = rng.randint(3, size=200).astype(float)
@@ -84,8 +75,6 @@ def test_weight_zero_equals_removal(data, rng):
     keep = w > 0
     removed = fit_perceptron(X[keep], codes[keep], w[keep], n_classes, seed=2)
     assert_array_equal(weighted.coef, removed.coef)
-    by_rows = fit_perceptron(X, codes, w, n_classes, seed=2, rows=np.arange(200))
-    assert_array_equal(by_rows.coef, removed.coef)
 
 
 def test_weights_scale_the_result(data):

@@ -1,4 +1,4 @@
-"""Multi-class averaged perceptron, compiled, for dense and CSR rows chosen by index.
+"""Multi-class averaged perceptron, compiled, for dense and CSR rows.
 
 Weights lie in memory as (n_features + 1, width): the last row is the bias, and ``width`` is the
 number of classes rounded up to a whole vector register, so that the loop over classes, the
@@ -38,23 +38,20 @@ def fit_perceptron(
     *,
     seed: int,
     n_epochs: int = 10,
-    rows: np.ndarray | None = None,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> PerceptronFit:
-    r"""Train on ``X[rows]`` (all rows for ``None``) and return the averaged weights.
+    r"""Train from zero weights and return the averaged ones.
 
     For each row of an epoch, in a random order from ``seed``: with scores :math:`s = Wx + b`
     and rival :math:`q = \arg\max_{c \ne y} s_c`, a row with :math:`s_q \ge s_y` adds
     :math:`w_i (x, 1)` to the weights of :math:`y` and takes it from those of :math:`q`. The result
-    is the mean of the weights over all steps, the start included (zero, or coefficients and
-    intercepts of shape (n_classes, n_features) and (n_classes,)), kept lazily as
+    is the mean of the weights over all steps, the start included, kept lazily as
     :math:`W - A/(t+1)` with :math:`A = \sum t\,\Delta W_t`.
 
-    ``codes`` and ``sample_weight`` are indexed like ``X``. Rows of weight 0 are removed before the
-    rows are shuffled. ``X`` is converted to float32 if it is not.
+    Rows of weight 0 are removed before the rows are shuffled. ``X`` is converted to float32 if it
+    is not.
     """
     n_features = X.shape[1]
-    rows = _training_rows(X.shape[0], sample_weight, rows)
+    rows = np.arange(X.shape[0]) if sample_weight is None else np.flatnonzero(sample_weight)
     codes = np.ascontiguousarray(codes, dtype=np.int32)
     if sample_weight is None:
         steps = np.ones(1, dtype=np.float32)
@@ -62,11 +59,6 @@ def fit_perceptron(
         steps = np.ascontiguousarray(sample_weight, dtype=np.float32)
     width = 1 if n_classes == 2 else -(-n_classes // _LANES) * _LANES
     weights = np.zeros((n_features + 1, width), dtype=np.float32)
-    if start is not None:
-        table = np.column_stack(start).T
-        weights[:, : 1 if n_classes == 2 else n_classes] = (
-            table[:, 1:] - table[:, :1] if n_classes == 2 else table
-        )
     lag = np.zeros_like(weights)
     mistakes = np.zeros(n_epochs, dtype=np.int64)
     state = np.array([seed], dtype=np.uint64)
@@ -123,17 +115,6 @@ def margin_scale(margins: np.ndarray, sample_weight: np.ndarray | None) -> float
     mean = np.average(margins, weights=sample_weight)
     deviation = float(np.sqrt(np.average((margins - mean) ** 2, weights=sample_weight)))
     return deviation if deviation > 0 else 1.0
-
-
-def _training_rows(
-    n_samples: int, sample_weight: np.ndarray | None, rows: np.ndarray | None
-) -> np.ndarray:
-    """Return the indices of the rows that weigh something, as an array that may be shuffled."""
-    if rows is None:
-        rows = np.arange(n_samples) if sample_weight is None else np.flatnonzero(sample_weight)
-    elif sample_weight is not None:
-        rows = rows[sample_weight[rows] != 0]
-    return np.array(rows, dtype=np.int64)
 
 
 @jit
