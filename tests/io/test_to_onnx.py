@@ -290,7 +290,6 @@ ANCHORED = {
     "uncalibrated": anchored(calibration=None),
     "uncalibrated, logistic": anchored(loss="log_loss", calibration=None),
     "located": anchored(location_columns=[0, 1]),
-    "fixed bandwidth": anchored(n_neighbors="auto", bandwidth=3.0),
     "automatic": AnchoredLocalClassifier(12, random_state=0),
 }
 

@@ -107,15 +107,6 @@ def test_prediction_is_continuous(waves):
     assert jumps[1] < 0.2 * jumps[0]
 
 
-def test_infinite_bandwidth_keeps_one_model(waves):
-    X, y = waves
-    model = AnchoredLocalRegressor(
-        25, degree=1, alpha=0.0, bandwidth=np.inf, metric="euclidean"
-    ).fit(X, y)
-    assert len(model.anchors_.centers) == 1
-    assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X), rtol=1e-9)
-
-
 def test_location_columns_give_distances_and_other_columns_slopes():
     rng = np.random.RandomState(0)
     coords, x = rng.uniform(size=(800, 2)), 10 + rng.normal(size=(800, 1))
@@ -318,15 +309,6 @@ def test_impossible_anchors_are_refused(waves):
         AnchoredLocalRegressor(5, metric="forest").fit(X, y)
     with pytest.raises(ValueError, match="anchors"):
         AnchoredLocalRegressor(np.full((2, 2), np.nan), **REGRESSOR).fit(X, y)
-
-
-def test_outside_of_a_fixed_bandwidth_the_nearest_anchors_predict(waves):
-    X, y = waves
-    model = AnchoredLocalRegressor(
-        50, **{**REGRESSOR, "n_neighbors": "auto", "bandwidth": 0.5}
-    ).fit(X, y)
-    assert np.all(np.isfinite(model.predict([[9.0, 9.0]])))
-    assert model.score(X, y) > 0.95
 
 
 # --- centres handed in ----------------------------------------------------------------------------

@@ -20,9 +20,7 @@ from vicinal.local._neighborhoods import (
     Localizer,
     NearestRule,
     NeighborIndex,
-    RadiusRule,
     WeightedNeighborhoods,
-    drop_zeros,
     take_queries,
 )
 from vicinal.local._rows import is_forest, sees_labels
@@ -51,7 +49,6 @@ _MOST_NEIGHBORS = 1280
 _ROWS_PER_REGION = 4
 _N_SIZES = 3
 _ALPHA_FACTORS = (1.0, 0.2, 0.04)
-_RADIUS_FACTORS = (1.0, 1.5, 2.0)
 # Share of the rows held out at once when candidates are compared.
 _HELD_OUT = 1 / 3
 # Neighbours kept beyond the largest size, so that enough remain when a fold is left out.
@@ -182,8 +179,8 @@ class Plan:
 
     @property
     def size(self) -> float:
-        """Number of neighbours of an anchor, or its bandwidth."""
-        return self.rule.size
+        """Number of neighbours of an anchor."""
+        return self.rule.count
 
 
 def check_anchored(estimator, data: TrainingData) -> None:
@@ -233,7 +230,7 @@ class AnchorSearch:
             self.folds = [(rows, [own]) for rows, own in views]
         is_open = len(settings.alphas) > 1 and fit.alpha > 0.0
         self.alphas = [factor * fit.alpha for factor in (_ALPHA_FACTORS if is_open else (1.0,))]
-        self.results: dict[str, np.ndarray] | None = None
+        self.results: dict[str, np.ndarray] = {}
         self._loss, self._weights = loss_of(table), table.weights
 
     # --- choice ---
@@ -241,9 +238,6 @@ class AnchorSearch:
     def choose(self) -> tuple[np.ndarray, Plan]:
         """Return the centres and the plan of least held-out loss."""
         fit, weights = self.fit, self.table.sample_weight
-        if isinstance(fit.rule, RadiusRule) and fit.rule.is_global:
-            centers = np.average(self.table.X, axis=0, weights=weights)[None].astype(np.float64)
-            return centers, Plan(fit.rule, fit.alpha, 1)
         rows = np.concatenate([fold for _, folds in self.folds for fold in folds])
         total = float(len(rows) if weights is None else weights[rows].sum())
         lazy = self._lazy_losses() if isinstance(self.anchors, str) else None
@@ -354,11 +348,6 @@ class AnchorSearch:
     def _rules(self, n_anchors: int) -> list:
         """Return the sizes of an anchor's neighbourhood to compare, from the lazy model's on."""
         rule, data = self.fit.rule, self.fit.data
-        if isinstance(rule, RadiusRule):
-            return [
-                replace(rule, bandwidth=factor * rule.bandwidth, outside="nearest")
-                for factor in _RADIUS_FACTORS
-            ]
         region = _ROWS_PER_REGION * data.total_weight / n_anchors
         top = max(min(_SIZE_FACTOR * rule.count, _MOST_NEIGHBORS), region)
         top = max(rule.count, min(top, data.total_weight / 2.0))
@@ -434,18 +423,8 @@ def refit_anchors(
 def _shared_search(data, coords, rules, factor) -> Callable[[Any, Any], WeightedNeighborhoods]:
     """Return the map from a rule and absent rows to neighbourhoods of the centres; one search."""
     localizer = data.localizer(rules[-1], factor)
-    if isinstance(rules[-1], NearestRule):
-        largest = min(_SPARE * rules[-1].count, data.total_weight)
-        candidates = localizer.candidates(coords, largest)
-        return lambda rule, absent: localizer.of_size(candidates, rule.count, absent)
-
-    def within(rule, absent):
-        (found,) = localizer.path([rule], coords)
-        if absent is None:
-            return found
-        return drop_zeros(found._replace(weights=found.weights * ~absent[found.indices]))
-
-    return within
+    candidates = localizer.candidates(coords, min(_SPARE * rules[-1].count, data.total_weight))
+    return lambda rule, absent: localizer.of_size(candidates, rule.count, absent)
 
 
 def _anchor_counts(anchors, total_weight: float) -> list[int]:

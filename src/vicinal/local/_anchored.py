@@ -15,7 +15,6 @@ from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
 from vicinal.local._classifiers import CLASSIFIER_CONSTRAINTS, BaseLocalClassifier
 from vicinal.local._data import local_data
 from vicinal.local._fits import store
-from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._selection import select
 from vicinal.local._settings import LocalSettings, resolve
 
@@ -42,12 +41,13 @@ def store_anchors(estimator: Any, search: AnchorSearch, centers: Any, plan: Plan
     estimator.anchors_ = anchors
     estimator.n_refits_ = plan.n_refits
     estimator.alpha_ = float(plan.alpha)
-    if isinstance(plan.rule, NearestRule):
-        estimator.n_neighbors_ = int(plan.rule.count)
-    else:
-        estimator.bandwidth_ = float(plan.rule.bandwidth)
-    if search.results is not None:
-        estimator.anchor_selection_ = search.results
+    estimator.n_neighbors_ = int(plan.rule.count)
+    estimator.anchor_selection_ = search.results
+
+
+def _without_bandwidth(constraints: dict) -> dict:
+    """Return the constraints of anchored models, whose neighbourhoods have a number of rows."""
+    return {name: allowed for name, allowed in constraints.items() if name != "bandwidth"}
 
 
 @documented
@@ -122,7 +122,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
     """
 
     _parameter_constraints: dict = {
-        **CLASSIFIER_CONSTRAINTS,
+        **_without_bandwidth(CLASSIFIER_CONSTRAINTS),
         "anchors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), "array-like"],
     }
 
@@ -132,7 +132,6 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         *,
         loss="squared_error",
         n_neighbors="auto",
-        bandwidth=None,
         kernel="tricube",
         metric="standardized",
         metric_params=None,
@@ -222,7 +221,7 @@ class AnchoredLocalRegressor(
     """
 
     _parameter_constraints: dict = {
-        **SHARED_CONSTRAINTS,
+        **_without_bandwidth(SHARED_CONSTRAINTS),
         "anchors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), "array-like"],
         "degree": [Options(Integral, {0, 1, 2})],
     }
@@ -233,7 +232,6 @@ class AnchoredLocalRegressor(
         *,
         degree=1,
         n_neighbors="auto",
-        bandwidth=None,
         kernel="tricube",
         metric="standardized",
         metric_params=None,
