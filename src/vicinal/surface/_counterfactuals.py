@@ -10,7 +10,7 @@ from vicinal._base._tables import are_numbers, column_values
 from vicinal._kernels.surface._nearest_point import bisect, mixed_distance, nearest_points
 from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms, project
 from vicinal.neighbors import NeighborSearch
-from vicinal.surface._problem import Chart, Problem, ReferenceRows, metric_matrix
+from vicinal.surface._problem import Chart, Problem, ReferenceRows
 from vicinal.surface._search import NearestPoints, SurfaceSearch, nearest_by_labels
 
 # How far beyond the surface a counterfactual may have to go, as shares of the distance.
@@ -106,9 +106,7 @@ class CounterfactualSearch:
     queries; the other parameters are those of ``DecisionSurface.counterfactual``.
     """
 
-    def __init__(
-        self, surface, model, *, immutable, bounds, categorical, metric, sparsity, plausibility
-    ):
+    def __init__(self, surface, model, *, immutable, bounds, categorical, sparsity, plausibility):
         X, is_number, search = surface._X, surface._references.numeric, surface._search()
         d, names = X.shape[1], getattr(surface, "feature_names_in_", None)
         self.model, self.dtype = model, surface._dtype
@@ -118,7 +116,7 @@ class CounterfactualSearch:
                 f"immutable={immutable!r} names every column, so no row can change; name fewer."
             )
         is_category = column_mask(categorical, d, names, "categorical") | ~is_number
-        weights = metric_matrix(surface.metric if metric is None else metric, X, is_number)
+        weights = surface._weights
         if weights.ndim == 2 and (bounds is not None or is_category.any()):
             raise ValueError(
                 "A matrix metric cannot be combined with bounds or categorical; use a metric with "

@@ -604,7 +604,6 @@ class DecisionSurface(BaseEstimator):
         immutable=None,
         bounds=None,
         categorical=None,
-        metric=None,
         sparsity=0.0,
         plausibility=None,
     ):
@@ -623,10 +622,8 @@ class DecisionSurface(BaseEstimator):
         categorical : array-like, default=None
             Columns that hold codes of categories, in addition to columns of a frame that hold
             anything but numbers. They take values of rows seen in ``fit`` only, and a change of
-            one counts as a distance of one.
-        metric : str or array-like, default=None
-            As the parameter of the same name, for this call; ``None`` takes that one. Matrix
-            metrics cannot be combined with ``bounds`` or ``categorical``.
+            one counts as a distance of one. Matrix metrics cannot be combined with ``bounds`` or
+            ``categorical``.
         sparsity : float, default=0
             Share by which the distance may grow so that fewer columns change; ``inf`` changes as
             few as possible.
@@ -660,7 +657,6 @@ class DecisionSurface(BaseEstimator):
             immutable=immutable,
             bounds=bounds,
             categorical=categorical,
-            metric=metric,
             sparsity=sparsity,
             plausibility=plausibility,
         )
@@ -668,7 +664,7 @@ class DecisionSurface(BaseEstimator):
 
         def find_in(block, own):
             found = None
-            if conditions.is_free and metric is None:
+            if conditions.is_free:
                 found = nearest(self._problem(rows[block], own, code, model), search)
             return conditions.find(rows[block], own, code, found)
 
