@@ -1,7 +1,6 @@
 """Check a table before a model is fitted to it."""
 
 from collections import Counter
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,9 +18,7 @@ from vicinal.inspection.checks._findings import Findings, TableCheck, table_of
 from vicinal.inspection.checks._profile import (
     Column,
     EncodedTable,
-    Target,
     columns_of,
-    deciding_values,
     described,
 )
 from vicinal.inspection.checks._targets import (
@@ -140,8 +137,6 @@ def check(
     columns = columns_of(X, encoded, y, target, has_classes)
     findings["columns"] = column_issues(X, encoder)
     findings["categories"] = unusual_categories(columns)
-    if y is not None and "row" in findings["labels"].table:
-        findings["labels"] = _with_deciding_values(findings["labels"], columns, y, has_classes)
     if against is not None:
         against = _without_identifiers(against, encoder)
         findings["drift"] = drift(rows, against, level=_LEVEL, random_state=random_state)
@@ -268,20 +263,6 @@ def unusual_categories(columns: list[Column]) -> Findings:
         else "No category is spelled like another one or occurs once among frequent ones."
     )
     return Findings(summary, table_of(rows, kinds))
-
-
-def _with_deciding_values(
-    found: Findings, columns: list[Column], y: np.ndarray, has_classes: bool
-) -> Findings:
-    """Add to suspicious rows the values that contradict their targets most."""
-    rows = found["row"].astype(np.int64)
-    if has_classes:
-        toward = np.searchsorted(np.unique(y), found["suggested"])
-    else:
-        toward = np.sign(found["expected"] - found["given"].astype(float))
-    known = Target(y if has_classes else y.astype(float), has_classes)
-    texts = deciding_values(columns, known, rows, toward)
-    return replace(found, table=found.table | {"deciding values": np.array(texts, dtype=object)})
 
 
 def _add_flags(columns: list[Column], findings: dict[str, Findings]) -> None:

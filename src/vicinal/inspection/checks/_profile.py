@@ -20,7 +20,6 @@ _SHOWN_CATEGORIES = 6
 _MOST_CATEGORIES, _MOST_PAIRED, _PAIRED_ROWS = 50, 14, 2000
 _LEAST_CORRELATION = 0.1
 _N_BLOCKS, _MOST_MISSING = 60, 20
-_DECIDING = 2
 
 
 class EncodedTable:
@@ -273,32 +272,3 @@ def missingness(columns: list[Column]) -> list[dict[str, Any]]:
         }
         for column in some
     ]
-
-
-def deciding_values(
-    columns: list[Column], target: Target, rows: np.ndarray, toward: np.ndarray
-) -> list[str]:
-    """Return for suspicious rows the values that contradict their targets most.
-
-    ``toward`` is the suggested class of each row as a code, or the sign of the expected difference.
-    The evidence of a column is the log of how much more frequent the suggested class is than the
-    given one among other rows of the same group, or how much the mean of the group differs.
-    """
-    used = [column for column in columns if column.codes is not None]
-    used = [column for column in used if not column.shown["is_target"]]
-    evidence = np.zeros((len(rows), len(used)))
-    at = np.arange(len(rows))
-    for j, column in enumerate(used):
-        means = target.group_means(column.codes)[rows]
-        if target.has_classes:
-            given = target.codes[rows]
-            odds = np.log(means + 1e-9) - np.log(target.mean)
-            evidence[:, j] = odds[at, toward] - odds[at, given]
-        else:
-            evidence[:, j] = (means[:, 0] - target.mean[0]) * toward
-    texts = []
-    for i, row in enumerate(rows.tolist()):
-        best = np.argsort(-evidence[i], kind="stable")[:_DECIDING]
-        chosen = [used[j] for j in best if evidence[i, j] > 0.0]
-        texts.append(", ".join(f"{c.shown['name']} = {show(c.values[row])}" for c in chosen))
-    return texts
