@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 
 from _pages import PAGES, RESULTS
-from index import MEAN_RATIO, SETS, cell, page, tables
+from index import MEAN_RATIO, SETS, cell, is_built, page, tables
 
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 MARKS = "osD^vPX"
@@ -889,6 +889,16 @@ def robustness():
     def both(column):
         return f"{total(column, files) + total(column, structures):,.0f}"
 
+    mutants = []
+    if is_built("mutants"):
+        modules = rows_below("mutants", "killed")[:-1]
+        n_killed, n_survived, n_equal = (
+            sum(int(row[name]) for row in modules) for name in ("killed", "survived", "equivalent")
+        )
+        mutants.append(
+            f"Of {n_killed + n_survived} small changes in {len(modules)} numerical modules, tests "
+            f"detect {n_killed}, and {n_equal} of the {n_survived} others change no result."
+        )
     return Finding(
         [
             f"Of {total('cases', inputs):,.0f} unusual inputs, {total('predicted', inputs):,.0f} "
@@ -903,6 +913,7 @@ def robustness():
             f"Ctrl-C stops a fit within {short(float(signals[0]['longest, s']))} processor seconds "
             f"and SIGTERM within {short(float(signals[1]['longest, s']))}. Of {kills[0]} kills "
             f"during `save`, {kills[1]} left a broken file.",
+            *mutants,
         ]
     )
 

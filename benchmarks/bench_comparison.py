@@ -302,18 +302,22 @@ def draw_cost(found) -> None:
     """Plot the loss ratio over fit seconds, one mark per library with its interval."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(len(found), 1, figsize=(6.6, 3.6 * len(found) + 0.8), squeeze=False)
     models = [*MODELS, *FURTHER]
+    below = 0.27 * np.ceil(max(len(part["labels"]) for part in found) / 3)
+    figure, axes = plt.subplots(
+        len(found), 1, figsize=(6.6, 3.6 * len(found) + below), squeeze=False
+    )
+    colors = dict(zip(models, (*(f"C{k}" for k in range(10)), "navy", "black"), strict=True))
     shapes = dict(zip(models, "**osD^vPXp<>", strict=True))
     for axis, part in zip(axes[:, 0], found, strict=True):
-        for k, label in enumerate(models):
+        for label in models:
             if label not in part["labels"]:
                 continue
             value, low, high = part["summary"][label]["ratio"]
             is_ours = label.startswith(OURS)
             axis.errorbar(
                 part["summary"][label]["seconds"], value, [[value - low], [high - value]],
-                fmt=shapes[label], ms=14 if is_ours else 8, color=f"C{k}", elinewidth=1.2,
+                fmt=shapes[label], ms=14 if is_ours else 8, color=colors[label], elinewidth=1.2,
                 label=label, zorder=3 if is_ours else 2,
             )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel="fit, processor seconds (left: faster)")
@@ -327,7 +331,7 @@ def draw_cost(found) -> None:
         axis.minorticks_off()
         axis.axhline(1.0, color="0.8", zorder=0)
         axis.set_title(f"{part['task']}, at most {part['rows']:,} rows, {len(part['names'])} sets")
-    figure.tight_layout(rect=(0, 0.8 / figure.get_figheight(), 1, 1))
+    figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
     figure.legend(*axes[0, 0].get_legend_handles_labels(), ncol=3, loc="lower center")
     figure.savefig(RESULTS / "figures" / "comparison_cost.png", dpi=100)
     plt.close(figure)

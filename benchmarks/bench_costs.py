@@ -243,15 +243,6 @@ def compile_section(page: ResultsPage) -> None:
     page.text(f"## What the first fit of {name} compiles, once in an environment")
     rows = sorted(found.items(), key=lambda one: -one[1])
     page.table(["function, with those it calls", "seconds"], [*rows, ["all", sum(found.values())]])
-    if stored("costs").has("first", name):
-        fits = page.case(("first", name), lambda: first_minute(name))
-        cold, warm = (fits[state]["first"] for state in ("cold", "warm"))
-        page.text(
-            f"Without compiling that fit takes {warm:.1f} s. A thread that compiles in the "
-            f"background could hide no more than these of the {cold:.1f} s, and only behind base "
-            "models that need nothing compiled. Local models need it and come first, since "
-            "their losses decide which others are tried."
-        )
 
 
 def compared_section(page: ResultsPage) -> None:

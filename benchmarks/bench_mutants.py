@@ -41,6 +41,15 @@ def rows(found: dict[str, dict]) -> list[tuple]:
     return [*lines, ("all", *(sum(column) for column in list(zip(*lines, strict=True))[1:]))]
 
 
+def survivors(found: dict[str, dict]) -> list[str]:
+    """Return a line per survivor, with the reason if it is known to change no result."""
+    return [
+        f"- `{module}`, `{text}`: {EQUIVALENT.get((module, text), 'no test detects it')}"
+        for module, case in found.items()
+        for text in case["survived"]
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--modules", nargs="+", default=list(mutants.TESTS))
@@ -59,10 +68,7 @@ def main() -> None:
             page.case((module,), lambda m=module: tested(m, options.count))
     found = {module: CASES.find(module) for module in mutants.TESTS if CASES.has(module)}
     page.table(("module", "mutants", "killed", "survived", "equivalent", "not run"), rows(found))
-    for module, case in found.items():
-        for text in case["survived"]:
-            why = EQUIVALENT.get((module, text), "no test detects it")
-            page.text(f"- `{module}`, `{text}`: {why}")
+    page.text("\n".join(survivors(found)))
     page.write()
 
 
