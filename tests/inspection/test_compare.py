@@ -164,7 +164,7 @@ def test_cache_gives_back_what_was_computed(three_classes, tmp_path):
     names = np.array(["a", "b", "c"], dtype=object)[y]
     models = {"bayes": GaussianNB(), "line": LinearSVC(random_state=0)}
     first = compare(models, X, names, cache=tmp_path)
-    assert len(list(tmp_path.glob("*.pickle"))) == 10
+    assert len(list(tmp_path.glob("*.npz"))) == 10
     again = compare(models, X, names, cache=tmp_path)
     for a, b in zip(first.entries, again.entries, strict=True):
         np.testing.assert_array_equal(a.scores, b.scores)
@@ -187,14 +187,14 @@ def test_cache_knows_data_model_folds_and_encoder_apart(three_classes, tmp_path)
     for n, (models, table, options) in enumerate(calls, start=1):
         compare(models, table, y, cache=tmp_path, **options)
         n_files = 5 * n if n < 4 else 5 * n - 1
-        assert len(list(tmp_path.glob("*.pickle"))) == n_files
+        assert len(list(tmp_path.glob("*.npz"))) == n_files
     compare(model, X, y, cache=tmp_path, metric="neg_log_loss")  # from the same predictions
-    assert len(list(tmp_path.glob("*.pickle"))) == n_files
+    assert len(list(tmp_path.glob("*.npz"))) == n_files
 
 
 def test_damaged_file_in_the_cache_is_computed_again(three_classes, tmp_path):
     first = compare({"bayes": GaussianNB()}, *three_classes, cache=tmp_path)
-    for path in tmp_path.glob("*.pickle"):
+    for path in tmp_path.glob("*.npz"):
         path.write_bytes(path.read_bytes()[:50])
     again = compare({"bayes": GaussianNB()}, *three_classes, cache=tmp_path)
     np.testing.assert_array_equal(first.entries[0].scores, again.entries[0].scores)

@@ -1,6 +1,7 @@
 """One model on one fold: fit, predict, score, results on disk, and processes for it."""
 
 import hashlib
+import io
 import math
 import os
 import pickle
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import joblib
 import numpy as np
@@ -184,6 +186,9 @@ def _about(result: FoldResult, positive: Any) -> FoldResult:
     )
 
 
+_ARRAYS = ("prediction", "classes", "proba", "decision")
+
+
 class FoldCache:
     """One file per model and fold of a comparison; a file appears whole or not at all.
 
@@ -203,18 +208,35 @@ class FoldCache:
         if id(model) not in self._models:
             self._models[id(model)] = joblib.hash(model)
         text = f"{self._common} {self._models[id(model)]} {fold}"
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.pickle"
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
     def read(self, model: Any, fold: int) -> FoldResult | None:
         """Return what was stored; nothing, or a file that cannot be read, is ``None``."""
         try:
-            return pickle.loads(self.path(model, fold).read_bytes())
-        except Exception:
+            content = io.BytesIO(self.path(model, fold).read_bytes())
+            with np.load(content, allow_pickle=False) as stored:
+                found: Any = [stored[name] if name in stored else None for name in _ARRAYS]
+                return FoldResult(*found, *map(float, stored["seconds"]))
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
             return None
 
     def write(self, model: Any, fold: int, result: FoldResult) -> None:
-        """Keep a finished fold."""
-        write_whole(self.path(model, fold), pickle.dumps(result))
+        """Keep a finished fold, unless its labels are Python objects other than text."""
+        given = ((name, getattr(result, name)) for name in _ARRAYS)
+        arrays: Any = {name: _plain(values) for name, values in given if values is not None}
+        if any(values.dtype.hasobject for values in arrays.values()):
+            return
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, seconds=[result.fit_seconds, result.predict_seconds], **arrays)
+        write_whole(self.path(model, fold), buffer.getvalue())
+
+
+def _plain(values: Any) -> np.ndarray:
+    """Turn an object array of texts into an array of fixed-width texts, which needs no pickle."""
+    values = np.asarray(values)
+    if values.dtype.hasobject and all(isinstance(value, str) for value in values.ravel()):
+        return values.astype(str)
+    return values
 
 
 def _library_state() -> tuple:
