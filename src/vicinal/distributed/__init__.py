@@ -4,7 +4,7 @@ from importlib import import_module
 
 from vicinal._base import import_optional
 
-__all__ = ["fit", "predict"]
+__all__ = ["fit", "kneighbors", "predict"]
 
 
 def __getattr__(name: str):
