@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 from tests.auto.tables import blobs
@@ -164,3 +165,10 @@ def test_global_models_have_no_neighbourhood():
     section, neighbors = model.explain_row(X[:1])
     assert sum(row[3] for row in section.rows) == pytest.approx(model.predict(X[:1])[0])
     assert neighbors.summary == "No neighbourhood: all base models are global."
+
+
+def test_dense_rows_are_explained_by_a_model_of_sparse_rows():
+    X = np.eye(40)[:, :3] + np.eye(40)[:, 1:4]
+    model = AutoClassifier(["linear"], random_state=0).fit(sparse.csr_matrix(X), X[:, 0] > 0)
+    np.testing.assert_array_equal(model.background(X[:1]), X)
+    assert sparse.issparse(model.background(sparse.csr_matrix(X[:1])))

@@ -378,6 +378,30 @@ def test_numbers_in_strings_have_a_range(people):
     assert predicted[0] == predicted[1]
 
 
+def test_the_page_starts_from_rows_that_the_model_stores(people):
+    from vicinal import AutoClassifier
+
+    model, table, _ = people
+    known = AutoClassifier(["linear"], random_state=0).fit(table, model.predict(table))
+    for fitted, X in (
+        (known, table),
+        (AutoClassifier(["linear"]).fit(table[["age"]], table["city"]), table[["age"]]),
+    ):
+        served = ServedModel(fitted, "people")
+        page = served.page().as_dict()["data"]
+        assert page["rows"] == X.to_numpy().tolist()
+        assert len(served.neighbors(X[:1])["neighbors"]) == 8
+    numbers = AutoClassifier(["linear"], random_state=0).fit(
+        table[["age"]].to_numpy(), table["city"]
+    )
+    assert (
+        ServedModel(numbers, "numbers").page().as_dict()["data"]["rows"]
+        == table[["age"]].to_numpy().tolist()
+    )
+    controls = ServedModel(model, "people").page().as_dict()["data"]["controls"]
+    assert [control["value"] for control in controls] == [None, None]
+
+
 def test_many_threads_on_one_model(iris):
     from concurrent.futures import ThreadPoolExecutor
 

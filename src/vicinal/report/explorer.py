@@ -93,8 +93,8 @@ class ExplorerPage(Page):
 
     def _values(self) -> dict[str, list[Any]]:
         """Return the values of each column; what the encoder reads as numbers are numbers."""
-        if self.table is None:
-            return {name: [] for name in self.columns}
+        if self.table is None:  # an encoder reads missing values
+            return {name: [] if self.encoder is None else [None] for name in self.columns}
         names = column_names(self.table)
         found = {name: column_values(self.table, j) for j, name in enumerate(names)}
         if self.encoder is not None:

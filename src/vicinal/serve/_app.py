@@ -62,7 +62,8 @@ def create_app(
         Name of the target, shown with every prediction.
     table : data frame or ndarray, default=None
         Rows like the training rows: the page starts from them, and explanations compare the query
-        with them.
+        with them. By default they are training rows that the model stores, as ``AutoClassifier``
+        and ``AutoRegressor`` do.
     y : array-like of shape (n_samples,), default=None
         Targets of ``table``, shown with predictions. They also give intervals to a model without
         own ones, which are valid if the model was not fitted to these rows.

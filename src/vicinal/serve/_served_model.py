@@ -52,7 +52,8 @@ class ServedModel:
     name : str
         Name of the model.
     background : data frame or ndarray, optional
-        Rows like the training rows, with which explanations compare the query.
+        Rows like the training rows, with which explanations compare the query; by default those
+        that the model stores.
     y : ndarray, optional
         Targets of ``background``, for intervals and sets of a model without own ones.
     limits : Limits
@@ -77,7 +78,6 @@ class ServedModel:
         self.model, self.rule = split_threshold(model)
         model = self.model
         self.name = name
-        self.background = background
         self.y = None if y is None else np.asarray(y)
         self.limits, self.target = limits, target
         self.strict = strict or unseen_rule(model) == "error"
@@ -88,13 +88,23 @@ class ServedModel:
             if self.has_names
             else [f"x{j}" for j in range(model.n_features_in_)]
         )
+        self.background = self._stored_rows() if background is None else background
         self.classes: Any = getattr(model, "classes_", None)
         self.has_proba = self.classes is not None and hasattr(model, "predict_proba")
         self.own_limits = "predict_interval" if self.classes is None else "predict_set"
         self.has_limits = can(model, self.own_limits) or (
             self.y is not None and (self.has_proba or self.classes is None)
         )
-        self.has_typicality = can(model, "typicality") or background is not None
+        self.has_typicality = can(model, "typicality") or self.background is not None
+
+    def _stored_rows(self) -> Any:
+        """Return training rows that the model stores; ``None`` without any."""
+        if not hasattr(self.model, "background"):
+            return None
+        if not self.has_names:
+            return self.model.background(np.empty((0, len(self.columns))))
+        pandas = import_optional("pandas", needed_by="serving a model of tables", extra="serve")
+        return self.model.background(pandas.DataFrame(columns=self.columns))
 
     @property
     def encoder(self) -> TableEncoder | None:
