@@ -189,8 +189,8 @@ class StoredRows:
         n_rows = self.table.shape[0] if not isinstance(self.table, list) else len(self.table[0][1])
         rows = spread_rows(n_rows, at_most)
         if not hasattr(X, "columns"):
-            is_dense = sparse.issparse(self.table) and not sparse.issparse(X)
-            return self.table[rows].toarray() if is_dense else self.table[rows]
+            found: Any = self.table[rows]
+            return found.toarray() if sparse.issparse(found) and not sparse.issparse(X) else found
         try:
             columns = {name: self._column(X[name], str(name), rows) for name in X.columns}
         except ValueError:
