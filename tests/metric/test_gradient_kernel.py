@@ -186,6 +186,23 @@ def test_noise_is_not_learned_by_folds_that_share_a_start():
     assert np.mean(errors) > 0.99
 
 
+def test_folds_after_the_first_and_the_fit_solve_few_ridges(friedman, monkeypatch):
+    X, y = friedman
+    folds = np.array_split(np.arange(200), 5)
+    model = GradientKernelRegressor(metric="diagonal", random_state=0)
+    first = model.held_out(X[:200], y[:200], folds=folds[:1])
+    solve, solved = _gradient_fit.kernels.kernel_ridge, []
+
+    def counted(*args):
+        solved.append(args[4])  # the penalty
+        return solve(*args)
+
+    monkeypatch.setattr(_gradient_fit.kernels, "kernel_ridge", counted)
+    first.more(folds[1:])
+    block = first.fitted(0).blocks_[0]
+    assert solved == [block["alpha"]] * 10  # two for each of four folds and the fit
+
+
 @pytest.mark.statistical
 def test_a_model_fitted_from_held_out_folds_predicts_as_well(friedman):
     X, y = friedman
@@ -222,7 +239,7 @@ def test_folds_are_independent_where_no_start_is_shared(reason):
 def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
     X, y = friedman
     whole = GradientKernelRegressor(metric="diagonal", random_state=0).fit(X[:300], y[:300])
-    monkeypatch.setattr(_gradient_fit, "_ROUND_ROWS", 100)
+    monkeypatch.setattr(_gradient_fit, "_DIAGONAL_ROWS", 100)
     monkeypatch.setattr(_gradient_fit, "_LAST_ROWS", 200)
     model = clone(whole).fit(X[:300], y[:300])
     (block,) = model.blocks_

@@ -468,7 +468,7 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape):
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
         whole = shape.n_rows > _MAX_KERNEL_FOLDS
-        yield Spec(_KERNEL, model, once=True, seconds=2.5 * shape.thousands, whole=whole)
+        yield Spec(_KERNEL, model, once=True, seconds=1.5 * shape.thousands, whole=whole)
 
 
 def _max_kernel_rows(shape: TableShape) -> int:

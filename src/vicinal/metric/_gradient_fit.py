@@ -18,9 +18,10 @@ _ALPHAS = 10.0 ** np.arange(-6, 2)
 _NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
 # A full metric that would have to divide the error by more than e to this is not tried.
 _MAX_CHARGE = 3.0
-# Solving costs n^3, and the metric has few numbers. So many rows at most are looked at while all
-# scales and penalties are tried, by the rounds, and by the last choice of scale and penalty.
-_FIRST_ROWS, _ROUND_ROWS, _LAST_ROWS = 300, 500, 1000
+# Solving costs n^3, and the metric has few numbers, a diagonal one d. So many rows at most are
+# looked at while all scales and penalties are tried, by the rounds of a diagonal metric, by those of
+# another one and by folds that share a start, and by the last choice of scale and penalty.
+_FIRST_ROWS, _DIAGONAL_ROWS, _ROUND_ROWS, _LAST_ROWS = 200, 350, 500, 1000
 # Share of the rows on each side of a split that belong to both of its sides.
 _OVERLAP = 0.1
 
@@ -63,9 +64,9 @@ class _Candidates:
     of indices, of the scale and of the penalty.
     """
 
-    def __init__(self, model: Any, data: GradientRows, components, scales):
-        self._kernel, self._alphas = model.kernel, penalties(model)
-        self._data, self._scales = data, scales
+    def __init__(self, model: Any, data: GradientRows, components, grid):
+        self._kernel, self._data = model.kernel, data
+        self._scales, self._alphas = grid
         mapped = kernels.map_rows(data.Z, components)
         mean = data.weights @ mapped / data.weights.sum()
         spread = 2.0 * data.weights @ ((mapped - mean) ** 2).sum(axis=1) / data.weights.sum()
@@ -80,10 +81,8 @@ class _Candidates:
         if position not in self._ridges:
             i, j = position
             if self._values is None or self._values[0] != i:
-                self._values = (
-                    i,
-                    kernels.kernel_values(self._distances, self._scales[i], self._kernel),
-                )
+                values = kernels.kernel_values(self._distances, self._scales[i], self._kernel)
+                self._values = i, values
             data = self._data
             self._ridges[position] = kernels.kernel_ridge(
                 self._values[1], data.Y, data.weights, data.copies, self._alphas[j]
@@ -128,13 +127,13 @@ class _Candidates:
         }
 
 
-def _fit_round(data: GradientRows, model: Any, components, scales, start: dict | None) -> dict:
+def _fit_round(data: GradientRows, model: Any, components, grid, start: dict | None) -> dict:
     """Fit the ridge in given coordinates.
 
-    Scale and penalty are those of least leave-one-out error: downhill from those of another round,
-    or among all.
+    Scale and penalty are those of least leave-one-out error in a grid: downhill from those of
+    another round, or among all.
     """
-    fit = _Candidates(model, data, components, scales)
+    fit = _Candidates(model, data, components, grid)
     return fit.round(fit.lowest() if start is None else fit.downhill(start))
 
 
@@ -146,6 +145,7 @@ def learn_metric(data: GradientRows, model: Any, rng, n_rounds: int) -> dict:
     """
     metrics = _metrics(data, model)
     n_first = min(_FIRST_ROUNDS, max(n_rounds - 1, 0))
+    alphas = penalties(model)
     starts = [_SCALES, _NARROW] if n_first else [_SCALES]
     n_fits = len(starts) + len(metrics) * ((len(starts) - 1) * n_first + n_rounds)
     tried: list[tuple[float, dict]] = []
@@ -153,8 +153,9 @@ def learn_metric(data: GradientRows, model: Any, rng, n_rounds: int) -> dict:
     with Progress(n_fits, type(model).__name__, verbose=model.verbose) as progress:
 
         def fit(components, scales, start=None, charge=0.0):
-            start = start or _fit_round(few, model, components, scales, None)
-            found = _fit_round(data, model, components, scales, start)
+            grid = scales, alphas
+            start = start or _fit_round(few, model, components, grid, None)
+            found = _fit_round(data, model, components, grid, start)
             tried.append((found["error"] * np.exp(charge), found))
             progress.advance(note=f"leave-one-out error {found['error']:.4g}")
             return found
@@ -182,27 +183,21 @@ def _metrics(data: GradientRows, model: Any) -> dict[str, float]:
 
 
 def learn_start(data: GradientRows, model: Any, rng) -> dict:
-    """Return metric, scale and penalty learned from a sample of the rows."""
-    return learn_metric(data.some(_ROUND_ROWS, rng), model, rng, model.n_rounds)
+    """Return metric, scale and penalty: learned from few rows, and chosen by more."""
+    n_rows = _DIAGONAL_ROWS if model.metric == "diagonal" else _ROUND_ROWS
+    found = learn_metric(data.some(n_rows, rng), model, rng, model.n_rounds)
+    if len(data) <= n_rows:
+        return found
+    return _finish(data.some(_LAST_ROWS, rng), found, model, (_SCALES, penalties(model)))
 
 
-def _choose(data: GradientRows, model: Any, rng, start: dict | None) -> tuple[dict, int]:
-    """Choose metric, scale and penalty; return them and how many rows were used in the end.
-
-    ``start`` has those of other rows, from which the search begins.
-    """
-    if start is None and len(data) <= _ROUND_ROWS:
-        return learn_start(data, model, rng), len(data)
-    some = data.some(_LAST_ROWS, rng)
-    return _finish(some, start or learn_start(data, model, rng), model), len(some)
-
-
-def _finish(data: GradientRows, found: dict, model: Any) -> dict:
-    """Choose scale and penalty by more rows, and let the metric follow once."""
-    rounds = [_fit_round(data, model, found["components"], _SCALES, found)]
+def _finish(data: GradientRows, found: dict, model: Any, grid=None) -> dict:
+    """Choose scale and penalty by more rows, or keep them, and let the metric follow once."""
+    grid = grid or (np.array([found["bandwidth"]]), np.array([found["alpha"]]))
+    rounds = [_fit_round(data, model, found["components"], grid, found)]
     if model.n_rounds:  # without rounds the columns stay as they are
         own = kernels.gradient_map(rounds[0]["gradients"], diagonal=found["components"].ndim == 1)
-        rounds.append(_fit_round(data, model, own, _SCALES, rounds[0]))
+        rounds.append(_fit_round(data, model, own, grid, rounds[0]))
     return min(rounds, key=_error)
 
 
@@ -324,11 +319,14 @@ def fit_tree(data: GradientRows, model: Any, rng, start: dict | None = None) -> 
 
 def _fit_block(data: GradientRows, rows: np.ndarray, model: Any, rng, start: dict | None) -> dict:
     """Learn the metric on some of the rows and the ridge on all of them."""
-    found, n_seen = _choose(data, model, rng, start)
+    if start is None:
+        found = learn_start(data, model, rng)
+    else:
+        found = _finish(data.some(_LAST_ROWS, rng), start, model)
     ridge, gradients = found.pop("ridge"), found.pop("gradients")
     if len(gradients) > gradients.shape[1]:
         gradients = np.linalg.qr(gradients, mode="r")  # fewer rows of the same product
-    if n_seen < len(rows):
+    if len(ridge.dual_coef) < len(rows):
         ridge = _ridge(data, found, model.kernel)
     return {
         **found,

@@ -60,8 +60,8 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         which the prediction changes most. A tenth of the rows on each side of a split belong to
         both blocks, whose predictions are averaged there.
     random_state : int, RandomState instance or None, default=None
-        Seed of the rows of a larger block from which the metric (500 rows) and scale and penalty
-        (1,000 rows) are learned.
+        Seed of the rows of a larger block from which the metric (500 rows; 350 if diagonal) and
+        scale and penalty (1,000 rows) are learned.
 
     Attributes
     ----------
@@ -188,9 +188,9 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
 
     With two rounds or more, the rounds start both at a narrow scale and at the scale of least
     error, and the better start continues: a wide kernel is close to a polynomial of low degree and
-    cannot see columns of higher-order effect. The rounds use 500 rows of a larger block. Then
-    scale and penalty are selected again on 1,000 rows, and the metric is learned again from these
-    gradients.
+    cannot see columns of higher-order effect. The rounds use 500 rows of a larger block (350 if the
+    metric is diagonal). Then scale and penalty are selected again on 1,000 rows, and the metric is
+    learned again from these gradients.
 
     References
     ----------
@@ -242,8 +242,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
         """Return predictions of rows that neither metric nor ridge were fitted to.
 
-        The rounds begin once, at a metric learned outside the first fold; every fold then selects
-        metric, scale and penalty from there by its own rows. Of more than 2,000 rows, they are
+        Metric, scale and penalty are learned once, outside the first fold; the metric then follows
+        the rows of every fold, and those of the final model. Of more than 2,000 rows, they are
         selected once and every row is left out of the ridge of all others. Groups, weights of zero
         and more rows than a block holds are predicted by independent models of folds.
 
