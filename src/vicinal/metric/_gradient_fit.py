@@ -19,8 +19,8 @@ _NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
 # A full metric that would have to divide the error by more than e to this is not tried.
 _MAX_CHARGE = 3.0
 # Solving costs n^3, and the metric has few numbers, a diagonal one d. So many rows at most are
-# looked at while all scales and penalties are tried, by the rounds of a diagonal metric, by those of
-# another one and by folds that share a start, and by the last choice of scale and penalty.
+# looked at while all scales and penalties are tried, by the rounds of a diagonal metric, by those
+# of another one and by folds that share a start, and by the last choice of scale and penalty.
 _FIRST_ROWS, _DIAGONAL_ROWS, _ROUND_ROWS, _LAST_ROWS = 200, 350, 500, 1000
 # Share of the rows on each side of a split that belong to both of its sides.
 _OVERLAP = 0.1
