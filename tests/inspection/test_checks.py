@@ -415,6 +415,13 @@ def test_many_levels_of_few_rows_are_no_wrong_labels():
     assert not check(frame, y)["labels"]
 
 
+def test_the_range_of_dates_follows_the_calendar():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2021-01-30", periods=50, freq="9D").strftime("%d.%m.%Y")
+    (_, column) = check(pandas.DataFrame({"day": days}), np.arange(50) % 2).profile["rows"]
+    assert column["summary"] == f"{days[0]} to {days[-1]}"
+
+
 def test_repeats_among_numbers_strings_and_dates():
     """No array of NumPy holds them all."""
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")

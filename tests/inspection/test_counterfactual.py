@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from vicinal.inspection import explain
 from vicinal.local import LocalClassifier
+from vicinal.table import TableEncoder
 
 X, LABELS = make_classification(120, 4, n_informative=3, n_redundant=0, random_state=0)
 NAMES = np.array(["no", "yes"])[LABELS]
@@ -147,6 +148,14 @@ def loans():
     y = np.where(score > score.median(), "yes", "no")
     encoder = make_column_transformer((OneHotEncoder(), ["job"]), remainder=StandardScaler())
     return frame, make_pipeline(encoder, LogisticRegression()).fit(frame, y)
+
+
+def test_numbers_in_strings_change():
+    table = pd.DataFrame({"price": [f"{1000 + 10 * i},50 €" for i in range(60)], "b": [1, 2] * 30})
+    model = make_pipeline(TableEncoder(), LogisticRegression()).fit(table, np.arange(60) > 40)
+    section = explain(model, table[:1], background=table)["counterfactual"]
+    assert [row[:2] for row in section.rows] == [("price", 1000.5)]
+    assert model.predict(pd.DataFrame([section.values["counterfactual"]])).tolist() == [True]
 
 
 def test_whole_numbers_stay_whole_and_values_within_those_seen(loans):

@@ -44,6 +44,13 @@ def _reader(model: Any) -> Any:
     return steps[0] if steps else last
 
 
+def encoder_of(model: Any) -> Any:
+    """Return the ``TableEncoder`` of a model or the first step of a pipeline, if it has one."""
+    reader = _reader(model)
+    known = [reader, *getattr(reader, "encoders_", {}).values()]
+    return next((part for part in known if hasattr(part, "with_numbers")), None)
+
+
 class Rule(NamedTuple):
     """Predict the class ``code`` if its probability is at least ``value``, else the other one."""
 

@@ -95,15 +95,8 @@ class ExplorerPage(Page):
         """Return the values of each column; what the encoder reads as numbers are numbers."""
         if self.table is None:  # an encoder reads missing values
             return {name: [] if self.encoder is None else [None] for name in self.columns}
-        names = column_names(self.table)
-        found = {name: column_values(self.table, j) for j, name in enumerate(names)}
-        if self.encoder is not None:
-            read = self.encoder.plain_columns(self.table)
-            for name, kind in self.encoder.kinds_.items():
-                if kind == "number" and any(isinstance(cell, str) for cell in found[name]):
-                    cells = read[name].tolist()
-                    found[name] = [None if np.isnan(number) else number for number in cells]
-        return found
+        table = self.table if self.encoder is None else self.encoder.with_numbers(self.table)
+        return {name: column_values(table, j) for j, name in enumerate(column_names(table))}
 
 
 def _are_numbers(values: list[Any]) -> bool:

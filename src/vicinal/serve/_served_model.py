@@ -13,7 +13,14 @@ from vicinal._base import _explanation, import_optional, is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._unseen import unreported
-from vicinal._base._wrappers import call_method, can, split_threshold, unseen_rule, unseen_values
+from vicinal._base._wrappers import (
+    call_method,
+    can,
+    encoder_of,
+    split_threshold,
+    unseen_rule,
+    unseen_values,
+)
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
@@ -77,6 +84,7 @@ class ServedModel:
         self.decided = model  # with its decision threshold, if there is one
         self.model, self.rule = split_threshold(model)
         model = self.model
+        self.encoder = encoder_of(model)
         self.name = name
         self.y = None if y is None else np.asarray(y)
         self.limits, self.target = limits, target
@@ -105,13 +113,6 @@ class ServedModel:
             return self.model.background(np.empty((0, len(self.columns))))
         pandas = import_optional("pandas", needed_by="serving a model of tables", extra="serve")
         return self.model.background(pandas.DataFrame(columns=self.columns))
-
-    @property
-    def encoder(self) -> TableEncoder | None:
-        """The ``TableEncoder`` of the model, if it has one."""
-        first = self.model.steps[0][1] if isinstance(self.model, Pipeline) else self.model
-        known = [first, *getattr(first, "encoders_", {}).values()]
-        return next((part for part in known if isinstance(part, TableEncoder)), None)
 
     # --- rows ---
 

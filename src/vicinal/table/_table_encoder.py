@@ -18,7 +18,7 @@ from vicinal._base import (
     store_parameters,
 )
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
-from vicinal._base._tables import column_names
+from vicinal._base._tables import column_names, column_values
 from vicinal._base._unseen import UnseenValues, report_unseen
 from vicinal.table import _decisions
 from vicinal.table.parsing import is_category, label_of, missing_values, read_column
@@ -324,6 +324,39 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         pairs = zip(self._encoders, self._read(X)[1], strict=True)
         return {self._names[j]: encoder.plain(values) for (j, encoder), values in pairs}
+
+    def with_numbers(self, X):
+        """Return a table with numbers in the place of strings that are read as numbers.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table; anything but a frame is returned as it is.
+
+        Returns
+        -------
+        X : data frame or array-like
+            The same table, if no numeric column holds strings.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from vicinal.table import TableEncoder
+        >>> table = pd.DataFrame({"price": ["1,50 €", "12,00 €", "7,25 €"]})
+        >>> TableEncoder().fit(table).with_numbers(table)["price"].tolist()
+        [1.5, 12.0, 7.25]
+        """
+        if not is_frame(X) or not hasattr(self, "feature_names_in_"):
+            return X
+        texts = [
+            name
+            for j, name in enumerate(column_names(X))
+            if self.kinds_.get(name) == "number"
+            and any(isinstance(cell, str) for cell in column_values(X, j))
+        ]
+        read = self.plain_columns(X) if texts else {}
+        numbers = {name: read[name] for name in texts}
+        return X.with_columns(**numbers) if hasattr(X, "with_columns") else X.assign(**numbers)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -40,10 +40,6 @@ class EncodedTable:
         texts = [name for name, kind in self.encoder.kinds_.items() if kind == "text"]
         self.is_nameable = ~np.isin(self.sources, texts)
 
-    def numbers(self, name: str) -> np.ndarray:
-        """Return a numerical column as the encoder parsed it."""
-        return self.Z[:, self.sources.index(name)]
-
 
 class Target:
     """The target of a profile, as ranks or as one column of zeros and ones per class."""
@@ -115,13 +111,11 @@ def columns_of(
         numbers = None if is_class else np.asarray(y, dtype=float)
         first = [_column(target, "category" if is_class else "number", y.tolist(), numbers, known)]
         first[0].shown.update(is_target=True, relation=None)
-    found = []
+    found, read = [], encoded.encoder.plain_columns(X)
     for j, name in enumerate(column_names(X)[:_MOST_COLUMNS]):
         values, kind, numbers = column_values(X, j), encoded.kinds[j], None
-        if kind == "number":
-            is_text = any(isinstance(value, str) for value in values)
-            numbers = encoded.numbers(name).copy() if is_text else np.array(values, dtype=float)
-            numbers[[value is None for value in values]] = np.nan
+        if kind in ("number", "date"):
+            numbers = np.where([value is None for value in values], np.nan, read[name])
         found.append(_column(name, kind, values, numbers, known))
     return first + found
 
@@ -158,7 +152,10 @@ def _column(
         "flags": [],
     }
     codes = ranks = None
-    if numbers is not None and np.isfinite(numbers).any():
+    if kind == "date" and numbers is not None and np.isfinite(numbers).any():
+        ends = values[int(np.nanargmin(numbers))], values[int(np.nanargmax(numbers))]
+        shown["summary"] = f"{ends[0]} to {ends[1]}"
+    elif numbers is not None and np.isfinite(numbers).any():
         is_known = np.isfinite(numbers)
         codes = np.zeros(len(values), dtype=np.int64)  # 0 for a missing number
         cuts = np.unique(np.quantile(numbers[is_known], np.linspace(0, 1, _N_BINS + 1)[1:-1]))
@@ -172,8 +169,6 @@ def _column(
         number = {text: k + 1 for k, (text, _) in enumerate(counts[:_MOST_CATEGORIES])}
         codes = np.array([number.get(text, 0) for text in texts]) * is_known
         shown |= _category_bars(counts, texts, is_known, target)
-    elif kind == "date" and known:
-        shown["summary"] = f"{min(map(str, known))} to {max(map(str, known))}"
     if codes is not None and target is not None:
         shown["relation"] = target.explained(codes)
     return Column(shown, values, codes, ranks)

@@ -14,7 +14,7 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show
 from vicinal._base._parallel import check_stopped
 from vicinal._base._tables import ColumnCodes, are_numbers, column_values, spread_rows
-from vicinal._base._wrappers import split_threshold
+from vicinal._base._wrappers import encoder_of, split_threshold
 from vicinal.inspection.explain._columns import MixedRows, set_columns
 from vicinal.surface import DecisionSurface
 
@@ -145,6 +145,8 @@ def counterfactual_section(
         return _not_found(f"The prediction is already {given.wanted(prediction)}.")
     if not num_samples(background):
         return None
+    if (encoder := encoder_of(model)) is not None:  # prices and the like may change then
+        table, background = encoder.with_numbers(table), encoder.with_numbers(background)
     codes = RowCodes(table, background)
     if not len(codes.rows):
         return None
