@@ -107,7 +107,7 @@ from vicinal.inspection.compare._folds import FoldCache
 write = FoldCache.write
 
 def until_killed(cache, *result):
-    if len(list(cache.folder.glob("*.pickle"))) == 3:
+    if len(list(cache.folder.glob("*.npz"))) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     write(cache, *result)
 
@@ -129,13 +129,13 @@ def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path
         capture_output=True,
     )
     assert killed.returncode == -signal.SIGKILL
-    finished = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.pickle")}
+    finished = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
     assert len(finished) == 3
     assert not (tmp_path / "page.html").exists()
     assert run(arguments) == 0
     board = json.loads(capsys.readouterr().out)
     assert [len(model["fold_scores"]) for model in board["models"]] == [4, 4]
-    after = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.pickle")}
+    after = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
     assert len(after) == 8
     assert finished.items() <= after.items()
 
