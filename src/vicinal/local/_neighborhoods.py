@@ -42,6 +42,8 @@ from vicinal.neighbors import NeighborSearch
 # ones for smooth targets.
 FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 _QUERIES_PER_TASK = 256
+# Queries are ordered by their leaves in so many trees.
+_ORDERING_TREES = 8
 # Number of trees by number of rows (at most): more trees give steadier weights, fewer save time on
 # tables that are very small or very large.
 _TREES, _FEW_TREES = {299: 100, 30_000: 200}, 100
@@ -49,6 +51,8 @@ _TREES, _FEW_TREES = {299: 100, 30_000: 200}, 100
 _MAX_LEAF = 64
 # Rows sampled per tree at most: trees of millions of rows take minutes each.
 _MAX_TREE_ROWS = 100_000
+# Attributes of a forest index that are computed at first use.
+_COMPUTED = ("_nodes", "_filed_shares")
 # A linear fit uses at most so many of the rows that share a leaf with the query, heaviest first.
 FOREST_ROWS = 300
 
@@ -546,7 +550,12 @@ class ForestIndex:
 
     def __getstate__(self) -> dict:
         """Return the attributes, without what is computed from them at first use."""
-        return {name: value for name, value in vars(self).items() if name != "_nodes"}
+        return {name: value for name, value in vars(self).items() if name not in _COMPUTED}
+
+    @cached_property
+    def _filed_shares(self) -> tuple:
+        shares = self._counts / np.repeat(self._totals, np.diff(self._start))
+        return self._start, self._leaf_rows.astype(np.uint32), shares
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -587,29 +596,30 @@ class ForestIndex:
 
     def shares(self) -> sparse.csr_matrix:
         """Return the share of every training row in every leaf, shape (n_leaves, n_rows)."""
-        shares = self._counts / np.repeat(self._totals, np.diff(self._start))
         shape = len(self._totals), len(self.X)
-        return sparse.csr_matrix((shares, self._leaf_rows, self._start), shape=shape)
+        return sparse.csr_matrix((self._filed_shares[2], self._leaf_rows, self._start), shape=shape)
 
     def neighborhoods(self, leaves, use_tree, max_size: int) -> WeightedNeighborhoods:
         """Return the rows that share leaves, in threads over blocks of queries."""
-        filed = self._start, self._leaf_rows, self._counts, self._totals, len(self.X)
-        starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
-        every = np.ones((1, 1), dtype=bool)
+        n, width, filed = len(leaves), min(max_size, len(self.X)), self._filed_shares
+        found = np.empty((n, width), np.int64), np.empty((n, width)), np.empty(n, np.int64)
+        trees = np.ones((1, 1), dtype=bool) if use_tree is None else use_tree
+        # Queries that share leaves follow each other, so that the rows of these stay in the cache.
+        order = np.lexsort(leaves[:, :_ORDERING_TREES].T)
 
         def find(first):
-            part = slice(first, first + _QUERIES_PER_TASK)
-            trees = every if use_tree is None else use_tree[part]
-            return shared_leaves(leaves[part], trees, *filed, max_size)
+            some = order[first : first + _QUERIES_PER_TASK]
+            shared_leaves(leaves, trees, some, *filed, len(self.X), found)
 
-        parts = thread_map(find, starts, self.n_jobs)
-        sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        indices = np.concatenate([part[1] for part in parts])
-        weights = np.concatenate([part[2] for part in parts])
-        return WeightedNeighborhoods(
-            indptr, indices, weights, np.zeros(len(weights)), np.ones(len(leaves))
+        thread_map(find, range(0, n, _QUERIES_PER_TASK), self.n_jobs)
+        sizes = found[2]
+        is_found = np.arange(width) < sizes[:, None]
+        # Most often every query has as many rows, and nothing is copied.
+        indices, weights = (
+            column.ravel() if is_found.all() else column[is_found] for column in found[:2]
         )
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return WeightedNeighborhoods(indptr, indices, weights, np.zeros(len(indices)), np.ones(n))
 
 
 class ForestLocalizer(Localizer):

@@ -125,6 +125,17 @@ def test_blend_is_the_weighted_mean_of_planes():
     assert_allclose(out, (3.0 * 3.0 + 13.0) / 4.0)
 
 
+def shared(leaves, asked, start, members, shares, n_rows, max_size):
+    """Return the neighbourhoods as compressed rows; queries are visited in reverse."""
+    n = len(leaves)
+    found = np.zeros((n, max_size), int), np.zeros((n, max_size)), np.zeros(n, int)
+    filed = start, members, shares, n_rows
+    shared_leaves(leaves, asked, np.arange(n)[::-1].copy(), *filed, found)
+    rows, weights, sizes = found
+    is_found = np.arange(max_size) < sizes[:, None]
+    return np.concatenate([[0], np.cumsum(sizes)]), rows[is_found], weights[is_found]
+
+
 def forest(max_size=9, out_of_bag=None):
     """Two trees, three rows; tree 0 drew row 0 twice and keeps rows 0, 1 in one leaf."""
     leaves = np.array([[0, 2]])
@@ -133,7 +144,9 @@ def forest(max_size=9, out_of_bag=None):
     counts = np.array([2.0, 1.0, 3.0, 1.0, 1.0, 1.0])
     totals = np.array([3.0, 3.0, 3.0])
     asked = np.array([[True]] if out_of_bag is None else [out_of_bag])
-    return shared_leaves(leaves, asked, start, members, counts, totals, 3, max_size)
+    return shared(
+        leaves, asked, start, members, counts / np.repeat(totals, np.diff(start)), 3, max_size
+    )
 
 
 def test_forest_weights_by_hand():
@@ -143,7 +156,7 @@ def test_forest_weights_by_hand():
     assert_allclose(weights, [(2 / 3 + 1 / 3) / 2, (1 / 3 + 1 / 3) / 2, 1 / 6])
 
 
-def test_forest_keeps_the_heaviest_rows_in_order():
+def test_forest_keeps_the_heaviest_rows():
     _, rows, weights = forest(max_size=2)
     assert_array_equal(rows, [0, 1])
     assert_allclose(weights, [1 / 2, 1 / 3])
@@ -159,9 +172,9 @@ def test_left_out_rows_ask_the_trees_grown_without_them():
 
 
 def test_of_equally_heavy_rows_the_first_are_kept():
-    leaf = np.array([0, 5]), np.array([3, 1, 4, 0, 2]), np.ones(5), np.array([5.0])
-    _, rows, _ = shared_leaves(np.zeros((1, 1), dtype=int), np.array([[True]]), *leaf, 5, 3)
-    assert_array_equal(rows, [0, 1, 2])
+    leaf = np.array([0, 5]), np.array([3, 1, 4, 0, 2]), np.full(5, 0.2)
+    _, rows, _ = shared(np.zeros((1, 1), dtype=int), np.array([[True]]), *leaf, 5, 3)
+    assert_array_equal(np.sort(rows), [0, 1, 2])
 
 
 def test_forest_weights_are_a_product_of_sparse_matrices(rng):
@@ -174,7 +187,7 @@ def test_forest_weights_are_a_product_of_sparse_matrices(rng):
     used = rng.uniform(size=leaves.shape) < 0.7
     shares = sparse.csr_matrix((counts / np.repeat(totals, np.diff(start)), members, start))
     for max_size in (40, 7):
-        found = shared_leaves(leaves, used, start, members, counts, totals, n_rows, max_size)
+        found = shared(leaves, used, start, members, shares.data, n_rows, max_size)
         dense = sparse.csr_matrix((found[2], found[1], found[0]), (n_queries, n_rows)).toarray()
         for q in range(n_queries):
             wanted = shares[leaves[q][used[q]]].toarray().sum(axis=0) / max(1, used[q].sum())

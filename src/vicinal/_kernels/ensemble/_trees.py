@@ -52,9 +52,26 @@ def _leaf_of(row, nodes, root):
 @jit
 def tree_leaves(X, nodes, leaves):
     """Write the leaf of every row in every tree into ``leaves`` of shape (n_samples, n_trees)."""
+    at, moving = np.empty(len(X), dtype=np.int64), np.empty(len(X) + 1, dtype=np.int64)
     for t in range(len(nodes.roots)):
+        root = nodes.roots[t]
         for i in range(len(X)):
-            leaves[i, t] = _leaf_of(X[i], nodes, nodes.roots[t])
+            at[i], moving[i] = root, i
+        n_moving = len(X) if nodes.left[root] >= 0 else 0
+        # All rows one level down, without branches: these could not be predicted.
+        while n_moving:
+            n_before, n_moving = n_moving, 0
+            for j in range(n_before):
+                i = moving[j]
+                node = at[i]
+                value = X[i, nodes.feature[node]]
+                is_missing = nodes.missing_left[node] & np.isnan(value)
+                left, right = nodes.left[node], nodes.right[node]
+                node = left if (value <= nodes.threshold[node]) | is_missing else right
+                at[i], moving[n_moving] = node, i
+                n_moving += nodes.left[node] >= 0
+        for i in range(len(X)):
+            leaves[i, t] = at[i]
 
 
 @jit

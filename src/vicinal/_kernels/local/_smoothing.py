@@ -29,7 +29,7 @@ from vicinal._base import namespace, positive_part, row_blocks
 from vicinal._kernels._jit import fast_jit, jit
 from vicinal._kernels.ensemble._boosting import weighted_quantile
 from vicinal._kernels.linear._covariance import standard_scale, usable_scale
-from vicinal._kernels.neighbors._nearest import select_first
+from vicinal._kernels.neighbors._nearest import select_first, tighten
 
 # Rows whose Gaussian weight is below this share of the largest are ignored.
 GAUSSIAN_CUTOFF = 1e-8
@@ -220,11 +220,10 @@ def smooth_classes(indptr, indices, smoother, codes, n_classes: int) -> np.ndarr
 
 def is_pure(indptr, indices, codes) -> np.ndarray:
     """Return which queries have neighbours of one class only."""
-    own = codes[indices]
-    differs = np.concatenate([own[:1] != 0, own[1:] != own[:-1]])
-    differs[indptr[:-1][indptr[:-1] < len(indices)]] = False  # first neighbours
-    changes = np.concatenate([[0], np.cumsum(differs)])
-    return changes[indptr[1:]] == changes[indptr[:-1]]
+    own, pure = codes[indices], indptr[1:] == indptr[:-1]
+    first = indptr[:-1][~pure]
+    pure[~pure] = np.minimum.reduceat(own, first) == np.maximum.reduceat(own, first)
+    return pure
 
 
 @fast_jit
@@ -254,11 +253,11 @@ def blend_values(indptr, indices, weights, Q, origins, values, slopes, out):
 
 
 @jit
-def shared_leaves(leaves, use_tree, start, rows, counts, totals, n_samples, max_size):
-    """Return the neighbourhoods of queries as compressed rows (indptr, indices, weights).
+def shared_leaves(leaves, use_tree, queries, start, rows, shares, n_samples, found):
+    """Write the neighbourhoods of some queries into ``found``: rows, weights and their number.
 
-    Rows are in ascending order. If there are more than ``max_size``, the heaviest are kept, and of
-    equally heavy ones the first.
+    If there are more rows than columns of ``found``, the heaviest are kept, and of equally heavy
+    ones the first.
 
     Parameters
     ----------
@@ -266,47 +265,43 @@ def shared_leaves(leaves, use_tree, start, rows, counts, totals, n_samples, max_
         Leaf of each query in each tree, numbered through the forest.
     use_tree : ndarray of bool of shape (n_queries, n_trees) or (1, 1)
         Trees to use for each query; a single True uses all.
-    start, rows, counts : ndarray
-        Rows of each leaf as compressed rows, with the number of times each was sampled.
-    totals : ndarray of shape (n_leaves,)
-        Sum of the counts of each leaf.
+    queries : ndarray of int64
+        Which queries.
+    start, rows, shares : ndarray
+        Rows of each leaf as compressed rows, with their shares of it (positive).
     n_samples : int
         Number of training rows.
-    max_size : int
-        Largest number of rows.
+    found : tuple of ndarray of shape (n_queries, max_size), (n_queries, max_size), (n_queries,)
+        Rows, weights and how many there are.
     """
-    n_queries, n_trees = leaves.shape
+    indices, weights, sizes = found
     uses_all = use_tree.size == 1
     weight, negative = np.zeros(n_samples), np.empty(n_samples)
-    found = np.empty(n_samples, dtype=np.int64)
-    indptr = np.zeros(n_queries + 1, dtype=np.int64)
-    indices = np.empty(n_queries * min(max_size, n_samples), dtype=np.int64)
-    weights = np.empty(len(indices))
-    end = 0
-    for q in range(n_queries):
+    shared, near = np.empty(n_samples + 1, dtype=np.int64), np.empty(n_samples, dtype=np.int64)
+    for q in queries:
         size, n_used = 0, 0
-        for t in range(n_trees):
+        for t in range(leaves.shape[1]):
             if not (uses_all or use_tree[q, t]):
                 continue
             n_used += 1
             leaf = leaves[q, t]
             for entry in range(start[leaf], start[leaf + 1]):
                 row = rows[entry]
-                if weight[row] == 0.0:
-                    found[size] = row
-                    size += 1
-                weight[row] += counts[entry] / totals[leaf]
-        if size > max_size:
-            for i in range(size):
-                negative[i] = -weight[found[i]]
-            select_first(negative, found, size, max_size)
-        for row in np.sort(found[: min(size, max_size)]):
-            indices[end], weights[end] = row, weight[row] / n_used
-            end += 1
-        for row in found[:size]:
-            weight[row] = 0.0
-        indptr[q + 1] = end
-    return indptr, indices[:end], weights[:end]
+                known = weight[row]
+                shared[size] = row  # without a branch, which could not be predicted
+                size += known == 0.0
+                weight[row] = known + shares[entry]
+        heaviest = 0.0
+        for i in range(size):
+            near[i], negative[i] = shared[i], -weight[shared[i]]
+            heaviest = max(heaviest, weight[shared[i]])
+            weight[shared[i]] = 0.0
+        sizes[q] = min(size, indices.shape[1])
+        if size > sizes[q]:
+            kept, _ = tighten(negative, near, size, sizes[q], -heaviest, 0.0)
+            select_first(negative, near, kept, sizes[q])
+        for i in range(sizes[q]):
+            indices[q, i], weights[q, i] = near[i], -negative[i] / n_used
 
 
 # Terms below this share of the largest are left out.

@@ -313,11 +313,12 @@ def gather(queries, t, rows, weights, R):
     k, d = rows.shape[0], X.shape[1]
     largest = 0.0
     for i in range(k):
-        row = X[rows[i]]
+        row, size = X[rows[i]], 0.0  # sums vectorise, largest values do not
         for a in range(d):
             R[i, a] = row[a] - q[a]
-            largest = max(largest, abs(R[i, a]))
-    unit = unit_of(largest)
+            size += abs(R[i, a])
+        largest = max(largest, size)
+    unit = unit_of(largest / max(1, d))
     if unit != 1.0:
         for i in range(k):
             for a in range(d):

@@ -185,15 +185,15 @@ def select_first(distances, rows, count, k):
 
 
 @jit
-def _tighten(distances, rows, count, k, reach):
+def tighten(distances, rows, count, k, low, reach):
     """Keep the ``k`` first of ``count`` pairs and possibly some more; return their number.
 
-    ``reach`` bounds all distances. Bisection of the distances needs only passes over them that
-    vectorise; where ties defeat it, an exact selection is made.
+    ``low`` and ``reach`` bound all distances. Bisection of the distances needs only passes over
+    them that vectorise; where ties defeat it, an exact selection is made.
     """
-    low, high = 0.0, reach
+    high = reach
     if not high < np.inf:
-        high = 0.0
+        high = low
         for c in range(count):
             high = max(high, distances[c])
     for _ in range(12):
@@ -314,8 +314,8 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
                         held_rows[i, count] = row
                         count += held[i, count] <= reach[i]
                         if count == capacity:
-                            count, reach[i] = _tighten(
-                                held[i], held_rows[i], capacity, n_neighbors, reach[i]
+                            count, reach[i] = tighten(
+                                held[i], held_rows[i], capacity, n_neighbors, 0.0, reach[i]
                             )
                             bound = _product_bound(reach[i], scale, norm, gamma)
                 counts[i] = count
@@ -325,7 +325,7 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
                 held_rows[i, counts[i]] = 0
                 counts[i] += 1
             if counts[i] > n_neighbors + n_neighbors // 8:
-                counts[i], _ = _tighten(held[i], held_rows[i], counts[i], n_neighbors, reach[i])
+                counts[i], _ = tighten(held[i], held_rows[i], counts[i], n_neighbors, 0.0, reach[i])
             select_first(held[i], held_rows[i], counts[i], n_neighbors)
             # By entries: copying a slice compiles, for its error message, all of numba's texts.
             for c in range(n_neighbors):
