@@ -31,6 +31,7 @@ from vicinal._base._validation import (
     check_two_classes,
     check_weights,
     encode_labels,
+    is_ready,
 )
 
 
@@ -290,15 +291,19 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
 
     With ``arrays``, a model fitted to NumPy arrays raises for rows of other array libraries.
     """
+    reference = getattr(estimator, "_reference", None)
+    options = {"dtype": [np.float64, np.float32], **options}
+    dtype = options["dtype"][0] if isinstance(options["dtype"], list) else options["dtype"]
+    if reference is None and is_ready(estimator, X, dtype):
+        check_magnitude("X", X)
+        return X
     check_is_fitted(estimator)
     check_is_table(X)
-    reference = getattr(estimator, "_reference", None)
     if arrays and reference is None and is_array_api(X):
         reference = np.empty(0)
     if reference is not None:
         check_same_library(reference, X)
         return validate_array_api(estimator, X, reset=False, **options)
-    options = {"dtype": [np.float64, np.float32], **options}
     X = validate_data(estimator, X, reset=False, **options)
     check_magnitude("X", X)
     return X

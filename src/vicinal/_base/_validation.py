@@ -204,15 +204,14 @@ def check_parameters(estimator: Any) -> None:
 def is_ready(estimator: Any, X: Any, dtype: Any) -> bool:
     """Return whether validation would return the queries unchanged.
 
-    scikit-learn's validation takes longer than the prediction of a single row; loops over single
-    rows can skip it.
+    scikit-learn's validation takes longer than the prediction of a single row.
     """
     return (
         type(X) is np.ndarray
         and X.ndim == 2
         and X.dtype == dtype
         and X.shape[0] > 0
-        and X.shape[1] == estimator.n_features_in_
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
         and X.flags.c_contiguous
         and not hasattr(estimator, "feature_names_in_")
         and bool(np.isfinite(X).all())

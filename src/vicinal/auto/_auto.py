@@ -207,15 +207,15 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         rows = self._encoded(X)
         classes = getattr(self, "classes_", None)
         n_threads = 1 if num_samples(X) <= FEW_ROWS else None
-        parts = []
+        models = self.estimators_
         with threadpool_controller().limit(limits=n_threads, user_api="openmp"):
-            for model in self.estimators_:
-                predicted = model.predict(rows[model.encoding], classes)
-                if classes is not None:
-                    logits = model.slope * log_proba(predicted, self.n_samples_fit_)
-                    predicted = softmax(logits, axis=1)
-                parts.append(model.weight * (predicted + model.offset))
-        return np.stack(parts, axis=1)
+            parts = [model.predict(rows[model.encoding], classes) for model in models]
+        predicted = np.stack(parts, axis=1)
+        if classes is not None:
+            slopes = np.array([[model.slope] for model in models])
+            predicted = softmax(slopes * log_proba(predicted, self.n_samples_fit_), axis=2)
+        offsets = np.reshape([model.offset for model in models], (len(models), -1))
+        return self.weights_[:, None] * (predicted + offsets)
 
     @property
     def encoders_(self) -> dict[str, Any]:

@@ -11,11 +11,9 @@ from vicinal._base import (
     TrainingData,
     as_numpy,
     check_labels,
-    check_magnitude,
     gpu,
     is_array_api,
     is_on_device,
-    is_ready,
     narrowed,
     query_rows,
     saved,
@@ -106,9 +104,8 @@ def read_queries(model: Any, X: Any, reads_frames: bool) -> Any:
     if reads_frames:
         check_is_fitted(model)
         return validate_data(model, by_name(X, model), reset=False, skip_check_array=True)
-    if model._reference is None and is_ready(model, X, np.float64):
-        check_magnitude("X", X)
-        return X
+    if type(X) is np.ndarray and X.ndim == 2:
+        X = np.ascontiguousarray(X)  # also columns of a frame, which then need no validation
     if model._reference is None and is_array_api(X):
         X = as_numpy(X)
     return query_rows(model, X, **(_NUMERIC if model._reference is None else {}))

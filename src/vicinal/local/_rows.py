@@ -17,7 +17,6 @@ from vicinal._base import (
     as_numpy,
     check_magnitude,
     free_memory,
-    is_ready,
     namespace,
     on_device_of,
     packed,
@@ -388,8 +387,7 @@ class LocalRows:
 
     def checked(self, estimator: Any, X: Any) -> Any:
         """Return validated queries of a fitted estimator."""
-        if not is_ready(estimator, X, np.float64):
-            X = query_rows(estimator, X, accept_sparse="csr" if self.is_sparse else False)
+        X = query_rows(estimator, X, accept_sparse="csr" if self.is_sparse else False)
         check_magnitude("X", X, self.dtype)
         return X
 

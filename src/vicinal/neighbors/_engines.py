@@ -6,6 +6,7 @@ left_out)`` returns three flat arrays (queries, rows, distances). Both are order
 by row number.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ from vicinal._kernels.neighbors._nearest import (
 # scikit-learn's tree may round the last digits differently: a little more is fetched, and distances
 # are computed again.
 _SLACK = 1e-12
+# OpenBLAS computes so few products in one thread; to set their number takes longer.
+_FEW_PRODUCTS = 200_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class BruteEngine:
             nearest_rows(self._pairs(Q, left_out, part), k, distances[part], indices[part])
             sort_rows(distances[part], indices[part])
 
-        with threadpool_controller().limit(limits=1, user_api="blas"):
+        with self._one_blas_thread(Q):
             thread_map(fill, _parts(Q.shape[0], self.n_jobs), self.n_jobs)
         return np.sqrt(distances).astype(self.X.dtype, copy=False), indices
 
@@ -76,9 +79,15 @@ class BruteEngine:
             queries, rows, squares = rows_within(self._pairs(Q, left_out, part), radii[part])
             return _by_distance(queries + part.start, rows, np.sqrt(squares))
 
-        with threadpool_controller().limit(limits=1, user_api="blas"):
+        with self._one_blas_thread(Q):
             found = thread_map(find, _parts(Q.shape[0], self.n_jobs), self.n_jobs)
         return _joined(found, self.X.dtype)
+
+    def _one_blas_thread(self, Q):
+        """Limit the threads of matrix products; those of few numbers never have several."""
+        if len(Q) * self.X.size <= _FEW_PRODUCTS:
+            return nullcontext()
+        return threadpool_controller().limit(limits=1, user_api="blas")
 
     def _pairs(self, Q, left_out, part):
         left, norms = self.fitted.queries(Q[part])

@@ -15,10 +15,8 @@ from vicinal._base import (
     as_numpy,
     atomic_fit,
     check_is_table,
-    check_magnitude,
     documented,
     is_array_api,
-    is_ready,
     namespace,
     on_device_of,
     query_rows,
@@ -407,12 +405,8 @@ class NeighborSearch(BaseEstimator):
     def _validated(self, X):
         """Return queries as the training rows are: sparse or dense, of their precision."""
         rows = self._engine.X
-        is_sparse = sparse.issparse(rows)
-        if not is_sparse and is_ready(self, X, rows.dtype):
-            check_magnitude("X", X)
-            return X
         X = query_rows(self, X, arrays=True, dtype=rows.dtype, **_ROWS)
-        if is_sparse:
+        if sparse.issparse(rows):
             return sparse.csr_matrix(X)
         return X.toarray() if sparse.issparse(X) else namespace(X).astype(X, rows.dtype, copy=False)
 
