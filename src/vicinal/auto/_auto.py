@@ -62,8 +62,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         for ``"fast"`` and 0.01 % for ``"best"``; four times as much in regression. ``"fast"``
         skips the expensive families, and ``"best"`` adds ``"pretrained"`` and ``"neural"``.
     max_fit_time : float, default=None
-        Seconds for the whole fit: a model whose projected time does not fit is skipped. ``None``
-        sets no limit.
+        Seconds for the whole fit: a model whose projected time does not fit is skipped, except a
+        constant and a linear model. ``None`` sets no limit.
     max_predict_time : float, default=None
         Seconds for the prediction of one row of many: base models are dropped until the rest takes
         no longer, first the one whose gain for its time is the least. The time of each is measured

@@ -223,7 +223,9 @@ class Search:
             return Trial(spec, reason=spec.reason)
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
         start = _clock.now()
-        if self.judged() and start + self._reserved() + self._first_seconds(spec) > self.deadline:
+        # However short the time, a linear model follows the constant, which alone is of no use.
+        is_exempt = len(self.judged()) < (2 if spec.whole and spec.seconds < _CHEAP else 1)
+        if not is_exempt and start + self._reserved() + self._first_seconds(spec) > self.deadline:
             return Trial(spec, reason="no time was left")
         if self.data.is_weighted and not takes_weights(spec.estimator):
             return Trial(spec, reason=f"{last_step(spec.estimator)!r} takes no sample_weight")
