@@ -78,7 +78,7 @@ def _set(model, name, setting) -> None:
         from vicinal._base import last_step
 
         close = sorted(last_step(model).get_params(deep=False))
-        raise InputError(f"--set: {name} has no parameter {key!r}; it has {quoted(close, 30)}")
+        raise InputError(f"{name} has no parameter {key!r}; it has {quoted(close, 30)}")
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -144,7 +144,7 @@ class StoredModel:
                 return None, value
         except ValueError:
             pass
-        raise InputError(f"--to {text!r}: the model predicts numbers; give >=4000 or <=4000")
+        raise InputError(f"--to {text!r}: the model predicts numbers; give '>=4000' or '<=4000'")
 
 
 def known_target(column: pl.Series, classes: Any) -> np.ndarray:

@@ -45,8 +45,8 @@ def serve(
     """
     if host not in _LOOPBACK and not options.get("token"):
         raise ValueError(
-            f"host={host!r} is reachable from other computers, which needs a token; pass "
-            "token=..., and send it as 'Authorization: Bearer <token>'."
+            f"host={host!r} is reachable from other computers, which needs a token "
+            "(token=... or --token), sent as 'Authorization: Bearer <token>'."
         )
     uvicorn = import_optional("uvicorn", needed_by="serve", extra="serve")
     if not options.get("token"):
