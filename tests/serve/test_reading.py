@@ -43,6 +43,7 @@ def test_reading_stops_when_the_client_is_gone():
     with stopped_by(event), pytest.raises(WorkStoppedError):
         read_csv(b"a\n1\n", ["a"], DEFAULT_LIMITS)
     assert read_csv(b"a\n1\n", ["a"], DEFAULT_LIMITS) == {"a": [1.0]}
+    assert read_csv(b"a;b\n1,5;2\n", ["b", "a"], DEFAULT_LIMITS) == {"b": [2.0], "a": ["1,5"]}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import vicinal
 from vicinal._base import import_optional, is_frame, write_whole
-from vicinal._base._wrappers import split_steps, split_threshold
+from vicinal._base._wrappers import encoder_of, split_steps, split_threshold
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _trees  # noqa: F401
 from vicinal.io._onnx._graph import WRITERS, Graph, Node
@@ -126,7 +126,7 @@ def to_onnx(
 
 def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> Node:
     """Declare the inputs and write the transformers."""
-    if not steps and _encoder_of(model) is not None:
+    if not steps and encoder_of(model) is not None:
         return Node(graph, "")  # an ensemble declares the columns itself, for each encoding
     first = steps[0] if steps else None
     if isinstance(first, TableEncoder):
@@ -138,13 +138,6 @@ def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> Node:
     for step in steps:
         x = x.write("features", step)
     return x
-
-
-def _encoder_of(model: Any) -> TableEncoder | None:
-    """Return the encoder that takes a frame by its columns, if there is one."""
-    steps, last = split_steps(model)
-    first = steps[0] if steps else getattr(last, "encoders_", {}).get("tree")
-    return first if isinstance(first, TableEncoder) else None
 
 
 def _width(model: Any, X: Any) -> int:
@@ -236,7 +229,7 @@ def check_graph(graph: Any, model: Any, X: Any, tol: float) -> None:
     session = runtime.InferenceSession(
         graph.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    rows = feeds(graph, X, _encoder_of(model))
+    rows = feeds(graph, X, encoder_of(model))
     n_rows = len(next(iter(rows.values())))
     blocks = [slice(i, i + _BLOCK) for i in range(0, n_rows, _BLOCK)]
     parts = [session.run(None, {k: v[own] for k, v in rows.items()})[-1] for own in blocks]

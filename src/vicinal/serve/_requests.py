@@ -74,8 +74,10 @@ def read_csv(body: bytes, columns: Sequence[str], limits: Limits) -> dict[str, l
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise RequestError(400, "the CSV text is not valid UTF-8.") from None
-    limits.check(0, text.count(","))
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    first = text.partition("\n")[0]
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    limits.check(0, text.count(delimiter))
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next(rows, [])
         wanted = _positions(header, columns)

@@ -338,15 +338,8 @@ class ServedModel:
         if options.get("n_counterfactuals", 1) > _MOST_COUNTERFACTUALS:
             raise RequestError(400, f"'n_counterfactuals' must be at most {_MOST_COUNTERFACTUALS}.")
         with _errors_of_the_client():
-            row = table[:1]
-            rows = self.model.background(row) if hasattr(self.model, "background") else None
-            found = explain(
-                self.decided,
-                row,
-                background=self.background if rows is None else rows,
-                target_name=self.target,
-                **options,
-            )
+            known = {"background": self.background, "target_name": self.target}
+            found = explain(self.decided, table[:1], **known, **options)
         return {
             "text": found.text(),
             "html": ExplanationReport(found).article(),
