@@ -55,6 +55,8 @@ from vicinal.neighbors import NeighborSearch
 LEARNED_METRICS = ("standardized", "ranked", "within_class", "gradient", *FORESTS)
 METRICS = {*LEARNED_METRICS, *VALID_METRICS["brute"], *VALID_METRICS["ball_tree"]} - {"precomputed"}
 _DENSE_ONLY = ("ranked", "within_class", "gradient", *FORESTS)
+# Queries of a block at most: the arrays of their neighbours stay in the cache.
+_MAX_BLOCK = 2048
 
 
 @saved()
@@ -413,22 +415,20 @@ class LocalRows:
         kind = ForestLocalizer if isinstance(self.index, ForestIndex) else Localizer
         return kind(self.index, rule, sample_weight=self.sample_weight, factor=factor)
 
-    def blocks(
-        self, n_queries: int, rule, *, cost: int = 80, max_rows: int = 8192
-    ) -> Iterator[slice]:
+    def blocks(self, n_queries: int, rule, *, cost: int = 80) -> Iterator[slice]:
         """Cut queries into blocks whose neighbourhoods fit the working memory.
 
         ``cost`` is that of a neighbour: its number, distance, two weights, a mask and temporaries.
         """
         size = self.localizer(rule).expected_size()
         width = 10 + (0 if self.is_sparse else self.n_columns)
-        return row_blocks(n_queries, cost * size + 8 * width, max_rows=max_rows)
+        return row_blocks(n_queries, cost * size + 8 * width, max_rows=_MAX_BLOCK)
 
     def left_out(self, rules, rows, factor=None, *, groups=None) -> Iterator:
         """Yield (block, their rows, number of the rule, design, neighbourhoods), each left out."""
         groups = self.groups if groups is None else groups
         localizer = self.localizer(rules[-1], factor)
-        for block in self.blocks(len(rows), rules[-1], cost=160, max_rows=2048):
+        for block in self.blocks(len(rows), rules[-1], cost=160):
             own = on_device_of(rows[block], self.rows)
             coords, design = take_rows(self.index.X, own), take_rows(self.rows, own)
             for j, found in enumerate(localizer.path(rules, coords, rows=own, groups=groups)):

@@ -40,8 +40,8 @@ _FLAT = 1e-14
 
 
 class _RidgeArrays(NamedTuple):
-    R: Any  # offsets by rows; of wide neighbourhoods then centred and times root weights
-    Z: Any  # the latter by columns; empty for wide neighbourhoods
+    R: Any  # offsets by rows; of wide neighbourhoods centred and times root weights
+    Z: Any  # the same by columns; of wide neighbourhoods one column at a time
     root: Any  # root weights
     columns: Any  # those that vary
     m: Any
@@ -56,7 +56,7 @@ def _allocate(queries):
     order = min(p, k)
     return _RidgeArrays(
         np.empty((k, p)),
-        np.empty((p if p <= k else 0, k)),
+        np.empty((p if p <= k else 1, k)),
         np.empty(k),
         np.empty(p, np.int64),
         np.empty(p),
@@ -69,33 +69,30 @@ def _allocate(queries):
 @inner_jit
 def _center(w, total, work):
     """Keep the columns that vary, centred and times root weights; return (their number, |m|^2)."""
-    R, Z, root, m, columns, spread = work.R, work.Z, work.root, work.m, work.columns, work.v
+    R, Z, root = work.R, work.Z, work.root
     k, p = w.shape[0], R.shape[1]
-    for a in range(p):
-        m[a], spread[a] = 0.0, 0.0
-    first = R[0]
-    for i in range(k):
-        row, share = R[i], w[i] / total
-        for a in range(p):
-            m[a] += share * row[a]
-        for a in range(p):
-            spread[a] += abs(row[a] - first[a])
-    n_columns, square = 0, 0.0
-    for a in range(p):
-        square += m[a] * m[a]
-        m[n_columns], columns[n_columns] = m[a], a
-        n_columns += spread[a] != 0.0
     for i in range(k):
         root[i] = np.sqrt(w[i])
-    for c in range(n_columns):
-        a, mean = columns[c], m[c]
+    n_columns, square = 0, 0.0
+    for a in range(p):
+        z = Z[n_columns if p <= k else 0]
+        for i in range(k):
+            z[i] = R[i, a]
+        first, mean, spread = z[0], 0.0, 0.0
+        for i in range(k):
+            mean += w[i] / total * z[i]
+            spread += abs(z[i] - first)
+        square += mean * mean
+        if spread == 0.0:
+            continue
+        for i in range(k):
+            z[i] = (z[i] - mean) * root[i]
         if p > k:
             for i in range(k):
-                R[i, c] = (R[i, a] - mean) * root[i]
-        else:
-            z = Z[c]
-            for i in range(k):
-                z[i] = (R[i, a] - mean) * root[i]
+                R[i, n_columns] = z[i]
+        work.m[n_columns] = mean
+        work.columns[n_columns] = a
+        n_columns += 1
     return n_columns, square
 
 
