@@ -262,6 +262,22 @@ def test_held_out_predictions_are_those_of_models_fitted_outside_each_fold(kind)
     assert not hasattr(model, "nets_")
 
 
+@pytest.mark.parametrize("n_first", [1, 3])
+def test_networks_of_all_folds_are_kept_with_all_rows_as_neighbors(n_first):
+    X, y = waves(90)
+    folds = list(np.arange(90).reshape(3, 30))
+    model = NeuralNeighborsRegressor(**{**QUICK, "n_estimators": 2})
+    first = model.held_out(X, y, folds=folds[:n_first])
+    found = first.more(folds[n_first:]) if n_first < 3 else first
+    whole = found.fitted(0)
+    assert whole.n_estimators == len(whole.nets_) == 6
+    assert_allclose(whole.predict(X), whole.neighbors(X) @ y, rtol=1e-6)
+    assert_allclose(whole.predict(X), model.held_out(X, y, folds=folds).fitted(0).predict(X))
+    other = found.fitted(0, X[:50], y[:50], None)
+    assert_allclose(other.predict(X), clone(model).fit(X[:50], y[:50]).predict(X))
+    assert model.n_estimators == 2
+
+
 def test_folds_count_every_row():
     X, y = waves(30)
     weight = np.r_[0.0, np.ones(29)]

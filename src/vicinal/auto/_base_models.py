@@ -476,11 +476,16 @@ def _max_kernel_rows(shape: TableShape) -> int:
     return _MAX_KERNEL_FOLDS if shape.is_timed else _MAX_KERNEL_ROWS
 
 
+# Networks of each fold, all of which are kept.
+_N_FOLD_NETS = 2
+
+
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield neighbours in coordinates learned by small nets: minutes without a device."""
+    """Yield neighbours in coordinates learned by small nets."""
     kind = NeuralNeighborsClassifier if shape.is_classification else NeuralNeighborsRegressor
     # On a GPU the networks of all folds are trained at once.
-    yield Spec("neural neighbours", kind(device=shape.device), once=True, whole=shape.has_gpu)
+    model = kind(_N_FOLD_NETS, device=shape.device)
+    yield Spec("neural neighbours", model, once=True, whole=shape.has_gpu)
 
 
 # Training tables of the pretrained network had at most 1,800 rows. On few rows it is always tried:
@@ -540,8 +545,8 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if shape.preset == "best":
         return families
     if not shape.has_gpu:
-        families["neural"] = "it takes minutes without a GPU; name it in families to try it"
-        families["pretrained"] = "it is part of preset='best'; name it in families to try it"
+        for family in ("neural", "pretrained"):
+            families[family] = "it is part of preset='best'; name it in families to try it"
     elif shape.n_rows > _MAX_NET_ROWS:
         slow = f"{shape.n_rows} rows take it minutes; name it in families to try it"
         families["neural"] = slow

@@ -1,5 +1,6 @@
 """Classification and regression by neighbours in learned coordinates."""
 
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -84,7 +85,7 @@ class _NeuralNeighbors(
         Weight decay of AdamW.
     max_iter : int, default=300
         Largest number of epochs.
-    n_iter_no_change : int, default=8
+    n_iter_no_change : int, default=4
         After this number of epochs without an improvement of the held-out loss by ``tol``, a
         network returns to its best state and continues with 0.3 times the rate; the third time it
         stops.
@@ -163,7 +164,7 @@ class _NeuralNeighbors(
         learning_rate=4e-3,
         weight_decay=2e-4,
         max_iter=300,
-        n_iter_no_change=8,
+        n_iter_no_change=4,
         tol=1e-4,
         validation_fraction=0.15,
         device=None,
@@ -203,17 +204,15 @@ class _NeuralNeighbors(
         data = self._data(X, y, sample_weight)
         voters, pool = self._learn(data), np.arange(len(data))
         (self.nets_,) = self._train(data, voters, [pool])
-        self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
         self._store(voters)
         return self
 
     def _train(self, data: TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
         """Return the nets of every pool of rows, trained on ``device``."""
         device: Any = gpu() if self.device == "auto" else self.device
-        on_host = data.xp is np and device is None
-        if data.xp is np and not on_host:
+        if data.xp is np and device is not None:
             voters = Voters(*on_torch(device, *voters))
-        has_classes = data.classes is not None
+        has_classes, on_host = data.classes is not None, isinstance(voters.scores, np.ndarray)
         return train_models(self, voters, pools, classes=has_classes, on_host=on_host)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
@@ -238,7 +237,8 @@ class _NeuralNeighbors(
         Returns
         -------
         HeldOut
-            One candidate and its predictions.
+            One candidate and its predictions. ``fitted`` keeps the networks of all folds, with all
+            rows as neighbours.
         """
         model = clone(self)
         data = model._data(X, y, sample_weight)
@@ -248,20 +248,36 @@ class _NeuralNeighbors(
                 "every row; remove those rows from X, y and folds."
             )
         voters = model._learn(data)
-        pools = [rows_outside(fold, len(data)) for fold in folds]
-        found = model._train(data, voters, pools)
-        entries = fold_entries(folds, rows)
-        method, parts = "predict" if data.classes is None else "predict_proba", []
-        for pool, nets, own in zip(pools, found, entries, strict=True):
-            model.nets_ = nets
-            model._store(Voters(*(rows_of(part, pool) for part in voters)))
-            parts.append(aligned_predictions(model, rows_of(data.X, own), method, data.classes))
-        return HeldOut([{}], np.concatenate(entries), np.concatenate(parts)[None])
+        trained: list[dict] = []
+
+        def predict(folds) -> HeldOut:
+            pools = [rows_outside(fold, len(data)) for fold in folds]
+            entries = fold_entries(folds, rows)
+            method, parts = "predict" if data.classes is None else "predict_proba", []
+            found = model._train(data, voters, pools)
+            for pool, nets, own in zip(pools, found, entries, strict=True):
+                model.nets_ = nets
+                model._store(Voters(*(rows_of(part, pool) for part in voters)))
+                parts.append(aligned_predictions(model, rows_of(data.X, own), method, data.classes))
+                trained.extend(nets)
+            predictions = np.concatenate(parts)[None]
+            return HeldOut([{}], np.concatenate(entries), predictions, fitted, predict)
+
+        def fitted(c: int, *table):
+            if table:
+                return clone(self).fit(*table)
+            whole = copy(model).set_params(n_estimators=len(trained))
+            whole.nets_ = trained
+            whole._store(voters)
+            return whole
+
+        return predict(folds)
 
     # --- voters -------------------------------------------------------------------------------
 
     def _store(self, voters: Voters) -> None:
         """Store the neighbours: their coordinates in every network, targets and weights."""
+        self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
         xp = namespace(voters.scores)
         working = np.float64 if isinstance(voters.scores, np.ndarray) else voters.scores.dtype
         scores, self.voter_outputs_, weights = (xp.astype(part, working) for part in voters)
@@ -652,7 +668,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         learning_rate=4e-3,
         weight_decay=2e-4,
         max_iter=300,
-        n_iter_no_change=8,
+        n_iter_no_change=4,
         tol=1e-4,
         validation_fraction=0.15,
         device=None,
