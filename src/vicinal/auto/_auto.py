@@ -203,7 +203,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
             Weight times prediction of every base model, in the order of ``estimators_``; they add
             up to the prediction.
         """
-        check_is_fitted(self)
+        if not hasattr(self, "_encodings"):  # many times as fast as the check
+            check_is_fitted(self)
         rows = self._encoded(X)
         classes = getattr(self, "classes_", None)
         n_threads = 1 if num_samples(X) <= FEW_ROWS else None

@@ -24,6 +24,7 @@ from sklearn.svm import SVC, SVR
 
 from vicinal._base import saved
 from vicinal._base._compat import target_encoder
+from vicinal._kernels.ensemble._trees import COLUMN_SHARE, MANY_COLUMNS
 from vicinal._kernels.linear._covariance import normal_score_knots, normal_scores
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor
@@ -52,7 +53,6 @@ _MAX_SYMMETRIC_ROWS = 10_000
 # every split samples some: trees that differ average better.
 _SLOW = {"learning_rate": 0.05, "max_leaf_nodes": 8, "max_iter": 150}
 _STOPPED = {"learning_rate": 0.05, "max_leaf_nodes": 16, "max_iter": 500, "early_stopping": True}
-_MANY_COLUMNS, _COLUMN_SHARE = 10, 0.3
 # A second gradient metric is learned where its start is within a factor of the better one, and the
 # first metric has reduced the loss of its start by a share.
 _SLACK, _GAIN = 1.25, 0.8
@@ -392,8 +392,8 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     is_slow = has_categories and shape.is_classification
     settings = _SLOW if shape.n_rows <= _MAX_SYMMETRIC_ROWS else _STOPPED if is_slow else {}
     n_columns = shape.n_columns if categorical is None else len(categorical)
-    if n_columns >= _MANY_COLUMNS and (shape.is_classification or settings):
-        settings = settings | {"max_features": _COLUMN_SHARE}
+    if n_columns >= MANY_COLUMNS and (shape.is_classification or settings):
+        settings = settings | {"max_features": COLUMN_SHARE}
     model: Any = HistGradientBoostingRegressor(**settings, **quantile)
     if shape.is_classification:
         model = HistGradientBoostingClassifier(**settings)

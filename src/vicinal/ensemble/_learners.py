@@ -7,15 +7,13 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from vicinal._base import finite_predictions, random_seeds, seeded_clone, takes_weights
-
-# Share of the columns that a tree considers at a time, in classification with many columns.
-_COLUMN_SHARE, _MANY_COLUMNS = 0.3, 10
+from vicinal._kernels.ensemble._trees import COLUMN_SHARE, MANY_COLUMNS
 
 
 def column_share(model):
     """Return the share of the columns that a split of a boosted tree considers by default."""
-    is_sampled = is_classifier(model) and model.n_features_in_ >= _MANY_COLUMNS
-    return _COLUMN_SHARE if is_sampled else 1.0
+    is_sampled = is_classifier(model) and model.n_features_in_ >= MANY_COLUMNS
+    return COLUMN_SHARE if is_sampled else 1.0
 
 
 class SparseInputMixin:

@@ -125,6 +125,14 @@ def test_blend_is_the_weighted_mean_of_planes():
     assert_allclose(out, (3.0 * 3.0 + 13.0) / 4.0)
 
 
+def test_one_query_is_smoothed_as_one_of_many(rng):
+    indptr, indices, Y = np.array([0, 3, 5]), np.array([4, 0, 2, 1, 3]), rng.normal(size=(5, 2))
+    for smoother in (rng.normal(size=5), rng.normal(size=(3, 5))):
+        both = smooth_targets(indptr, indices, smoother, Y)
+        first = smooth_targets(indptr[:2], indices[:3], smoother[..., :3], Y)
+        assert_allclose(first, both[..., :1, :], rtol=1e-12)
+
+
 def shared(leaves, asked, start, members, shares, n_rows, max_size):
     """Return the neighbourhoods as compressed rows; queries are visited in reverse."""
     n = len(leaves)

@@ -7,6 +7,8 @@ import numpy as np
 
 from vicinal._kernels._jit import jit
 
+# Share of the columns that a boosted tree considers at a time, in classification with many columns.
+COLUMN_SHARE, MANY_COLUMNS = 0.3, 10
 # Fields of the nodes of scikit-learn's trees and of its histogram boosting.
 TREE_FIELDS = ("left_child", "right_child", "feature", "threshold", "missing_go_to_left")
 BOOSTED_FIELDS = ("left", "right", "feature_idx", "num_threshold", "missing_go_to_left")

@@ -200,6 +200,8 @@ def smooth_targets(indptr, indices, smoother, Y) -> np.ndarray:
 
     Several smoothers (n_smoothers, nnz) give shape (n_smoothers, n_queries, n_outputs).
     """
+    if len(indptr) == 2:  # one query, which needs no sparse matrix
+        return (smoother @ Y[indices])[..., None, :]
     shape = (len(indptr) - 1, len(Y))
     matrix = sparse.csr_matrix((np.empty(len(indices)), indices, indptr), shape=shape)
 
