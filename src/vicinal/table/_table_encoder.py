@@ -18,7 +18,7 @@ from vicinal._base import (
     store_parameters,
 )
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
-from vicinal._base._tables import column_names, column_values
+from vicinal._base._tables import column_names
 from vicinal._base._unseen import UnseenValues, report_unseen
 from vicinal.table import _decisions
 from vicinal.table.parsing import is_category, label_of, missing_values, read_column
@@ -348,14 +348,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if not is_frame(X) or not hasattr(self, "feature_names_in_"):
             return X
-        texts = [
-            name
-            for j, name in enumerate(column_names(X))
-            if self.kinds_.get(name) == "number"
-            and any(isinstance(cell, str) for cell in column_values(X, j))
-        ]
-        read = self.plain_columns(X) if texts else {}
-        numbers = {name: read[name] for name in texts}
+        numbers = {
+            name: values
+            for name, values in self.plain_columns(X).items()
+            if self.kinds_[name] == "number" and any(isinstance(cell, str) for cell in X[name])
+        }
         return X.with_columns(**numbers) if hasattr(X, "with_columns") else X.assign(**numbers)
 
     def __sklearn_tags__(self):
