@@ -170,6 +170,7 @@ def test_presets_try_more_families_the_more_time_they_have():
         families = default_families(replace(shape, preset=preset))
         tried[preset] = {family for family, reason in families.items() if not reason}
     assert tried["fast"] < tried["default"] < tried["best"]
+    assert {"boosting", "svm"} <= tried["fast"]
     assert "neural" in tried["best"]
     assert PRICES["fast"] > PRICES["default"] > PRICES["best"] > 0.0
 
