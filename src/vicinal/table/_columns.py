@@ -7,6 +7,7 @@ arrays and estimators of scikit-learn.
 """
 
 from collections import Counter
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,8 @@ class _CategoryColumn(ColumnEncoder):
     def encode(self, values):
         categories, lines = self.lookup()
         codes = {category or None: k for k, category in enumerate(categories)}
-        return lines[[codes.get(label, -1) for label in parsing.as_labels(values).tolist()]]
+        labels = parsing.as_labels(values).tolist()
+        return lines[np.fromiter(map(codes.get, labels, repeat(-1)), np.int64, len(labels))]
 
     def _is_unread(self, values):
         labels = parsing.as_labels(values).tolist()
