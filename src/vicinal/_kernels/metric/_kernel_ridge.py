@@ -38,8 +38,11 @@ class KernelRidge:
 
 def kernel_values(distances: np.ndarray, scale: float, kernel: str) -> np.ndarray:
     """Return exp(-D / scale) (Laplace) or exp(-D^2 / (2 scale^2)) (Gaussian)."""
-    ratio = distances / scale
-    return np.exp(-ratio) if kernel == "laplace" else np.exp(-0.5 * ratio * ratio)
+    values = distances / -scale
+    if kernel != "laplace":
+        values *= values
+        values *= -0.5
+    return np.exp(values, out=values)  # in place: of many rows, new memory costs more than exp
 
 
 def kernel_ridge(
