@@ -465,15 +465,10 @@ def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield kernel ridge in the gradient metric, for smooth targets of small tables."""
-    if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape):
+    if not shape.is_classification and shape.n_rows <= _MAX_KERNEL_ROWS:
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
         whole = shape.n_rows > _MAX_KERNEL_FOLDS
         yield Spec(_KERNEL, model, once=True, seconds=1.5 * shape.thousands, whole=whole)
-
-
-def _max_kernel_rows(shape: TableShape) -> int:
-    """Return how many rows kernel ridge is tried on: one fit cannot be stopped in time."""
-    return _MAX_KERNEL_FOLDS if shape.is_timed else _MAX_KERNEL_ROWS
 
 
 # Networks of each fold, all of which are kept.
@@ -533,9 +528,8 @@ def default_families(shape: TableShape) -> dict[str, str]:
         families = {"constant": "", "boosting": "", **families}
     if shape.n_rows > _MAX_SVM_ROWS:
         families["svm"] = _too_many("square", _MAX_SVM_ROWS)
-    if shape.n_rows > _max_kernel_rows(shape) and not shape.is_classification:
-        limit = " where time is limited" if shape.is_timed else ""
-        families["kernel"] = _too_many("cube", _max_kernel_rows(shape)) + limit
+    if shape.n_rows > _MAX_KERNEL_ROWS and not shape.is_classification:
+        families["kernel"] = _too_many("cube", _MAX_KERNEL_ROWS)
     if shape.preset == "fast":
         for family in FAMILIES:
             if family not in _FAST_FAMILIES and not families[family]:
