@@ -343,24 +343,16 @@ def _fit_fold_blocks(views: list, blocks: Blocks, folds: Folds, fold: int) -> li
 
 def _fit_views_blocks(views: list, blocks: Blocks) -> list:
     """Fit every local model on its subspace; those without a fit by blocks are tasks."""
-    whole = iter(_fit_whole([view for view in views if not by_blocks(view[2])], blocks))
+    whole = iter(_fit_whole([view for view in views if not hasattr(view[2], "fit_blocks")], blocks))
     fitted = []
     for own, index, local in views:
-        if by_blocks(local):
+        if hasattr(local, "fit_blocks"):
             width = blocks.n_features if own is None else len(own.groups_[index])
             part = blocks.then(_take_subspace, own, index, n_features=width)
             fitted.append((own, index, local.fit_blocks(part)))
         else:
             fitted.append((own, index, next(whole)))
     return fitted
-
-
-def by_blocks(estimator: Any) -> bool:
-    """Return whether an estimator with these parameters can be fitted by blocks."""
-    return (
-        hasattr(estimator, "fit_blocks")
-        and getattr(estimator, "loss", "squared_error") == "squared_error"
-    )
 
 
 def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:
@@ -410,7 +402,9 @@ def standardised_blocks(scores: Blocks) -> tuple[ScoreScale, Blocks]:
 
 def fit_fusion_blocks(fusion: Any, R: Blocks) -> Any:
     """Fit the fusion estimator, by blocks if possible."""
-    return fusion.fit_blocks(R) if by_blocks(fusion) else _fit_whole([(None, 0, fusion)], R)[0]
+    if hasattr(fusion, "fit_blocks"):
+        return fusion.fit_blocks(R)
+    return _fit_whole([(None, 0, fusion)], R)[0]
 
 
 def _standardise(block: TrainingData, scale: ScoreScale) -> TrainingData:
