@@ -19,11 +19,10 @@ def data(rng):
 
 
 @pytest.mark.parametrize("init", ["kmeans", "random", "classes", "hyperplane"])
-@pytest.mark.parametrize("monotone", [True, False])
-def test_cascades_agree(to_array, data, init, monotone):
+def test_cascades_agree(to_array, data, init):
     X, y, Q = data
     model = SpacePartitioningClassifier(
-        "lda", n_regions=3, n_init=2, init=init, monotone=monotone, max_iter=25, random_state=0
+        "lda", n_regions=3, n_init=2, init=init, max_iter=25, random_state=0
     )
     host = clone(model).fit(X, y)
     device = clone(model).fit(to_array(X), to_array(y))
@@ -39,7 +38,7 @@ def test_cascades_agree(to_array, data, init, monotone):
 
 
 @pytest.mark.parametrize("options", [
-    {"selection": "validation", "combine": "best"},
+    {"keep": "best", "combine": "best"},
     {"n_regions": "auto", "n_init": 1},
     {"n_regions": 1},
     {"scale": False, "keep": "best"},

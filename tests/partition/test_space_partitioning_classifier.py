@@ -79,23 +79,6 @@ def test_xor_is_solved_from_nearly_every_random_start():
     assert solved >= 38
 
 
-@pytest.mark.parametrize("learner", ["lda", "perceptron"])
-def test_monotone_sweeps_never_raise_the_training_error_and_converge(blobs, learner):
-    for seed in range(5):
-        model = SpacePartitioningClassifier(
-            learner,
-            n_regions=4,
-            n_init=3,
-            init="random",
-            monotone=True,
-            max_iter=100,
-            random_state=seed,
-        ).fit(*blobs)
-        for cascade in model.restarts_:
-            assert np.all(np.diff(cascade.history["error"]) <= 1e-12)
-            assert cascade.converged
-
-
 def reference_sweeps(X, y, region, n_regions, n_sweeps, learner):
     """Algorithm 1 written from the equations, one sample set at a time, without any shortcut."""
     n = len(y)
@@ -280,21 +263,6 @@ def test_average_is_the_mean_of_the_starts(blobs):
     assert_array_equal(np.sort(model.start_errors_), model.start_errors_)
 
 
-def test_validation_selects_by_rows_that_were_held_out(blobs):
-    X, y = blobs
-    model = SpacePartitioningClassifier(
-        n_regions=4,
-        n_init=3,
-        keep="best",
-        selection="validation",
-        combine="best",
-        random_state=0,
-    ).fit(X, y)
-    history = model.training_history_
-    assert model.start_errors_[0] == history["validation_error"].min()
-    assert history["region_sizes"][0].sum() == 240 - 48
-
-
 def test_auto_takes_one_region_where_one_is_enough(rng):
     X = rng.normal(size=(300, 3))
     noise = 0.8 * rng.normal(size=300)
@@ -325,12 +293,6 @@ def test_wrong_first_assignments_are_refused(blobs, init, message):
 def test_an_array_of_regions_needs_their_number(blobs):
     with pytest.raises(ValueError, match="n_regions to an integer"):
         SpacePartitioningClassifier("lda", n_regions="auto", init=np.zeros(240, int)).fit(*blobs)
-
-
-def test_validation_fraction_must_leave_something(blobs):
-    arguments = {"n_regions": 3, "selection": "validation", "validation_fraction": 1e-6}
-    with pytest.raises(ValueError, match="is less than one sample"):
-        SpacePartitioningClassifier(**arguments).fit(*blobs)
 
 
 def test_auto_takes_one_region_where_nothing_can_be_held_out():
@@ -374,7 +336,7 @@ def test_a_start_travels_to_another_process(blobs):
     learners = settings.region_estimator, settings.reject_estimator
     names = "region_estimator", "reject_estimator"
     parts = [make_learner(part, data, name) for part, name in zip(learners, names, strict=True)]
-    engine = ArrayEngine(data, *parts, monotone=False)
+    engine = ArrayEngine(data, *parts)
     assert not engine.is_compiled
     start = functools.partial(hard_start, engine, 2, settings)
     there = pickle.loads(pickle.dumps(start))(5)

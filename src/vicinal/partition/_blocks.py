@@ -304,7 +304,7 @@ class BlockEngine:
             found = self._totals[run]
             has_converged = found.digest == before[run].digest or run.n_regions == 1
             sizes = np.array([n_rows for n_rows, *_ in found.sums])
-            outcomes.append(Outcome(found.loss / self.table.weight, sizes, has_converged, {}))
+            outcomes.append(Outcome(found.loss / self.table.weight, sizes, has_converged))
         return outcomes
 
     def _visit(self, runs: list[Run]) -> None:
@@ -399,10 +399,8 @@ def _add_starts(left: list[tuple], right: list[tuple]) -> list[tuple]:
 
 def fit_blocks(model: Any, blocks: Blocks) -> tuple[tuple[list[stages.Cascade], Any], Any]:
     """Return what ``fit_cascades`` does, and the scaler; set ``classes_`` of a classifier."""
-    only: dict = {"selection": "train", "monotone": False}
     if is_classifier(model):
-        only["gating"] = "hard"
-    refuse(model, why="by blocks of rows", **only)
+        refuse(model, gating="hard", why="by blocks of rows")
     blocks, found = survey(blocks, has_classes=is_classifier(model))
     if not isinstance(model.init, str) or model.init != "kmeans":
         raise ValueError(
@@ -456,7 +454,7 @@ def _fit_table(
     cascades = run_sweeps(engine, runs, max_iter=settings.max_iter, keep=model.keep)
     for cascade in cascades:
         cascade.prune()
-    return sorted(cascades, key=lambda cascade: cascade.selection_error), errors
+    return sorted(cascades, key=lambda cascade: cascade.train_error), errors
 
 
 def _weigh_classes(block: TrainingData, classes, factors) -> TrainingData:

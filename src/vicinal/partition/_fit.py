@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
@@ -130,26 +129,9 @@ def weigh_classes(data: TrainingData, class_weight: Any) -> TrainingData:
 
 def fit_cascades(data: TrainingData, settings: Settings) -> tuple[list[Cascade], Any]:
     """Return the cascades of all starts, the best first, and the errors of "auto" or ``None``."""
-    model, rng = settings.model, check_random_state(settings.model.random_state)
+    rng = check_random_state(settings.model.random_state)
     n_regions, errors = choose_n_regions(data, settings, rng)
-    train, validation = data, None
-    if model.selection == "validation" and n_regions > 1:
-        train, validation = data.hold_out(model.validation_fraction, rng)
-        if not len(validation):
-            raise ValueError(
-                f"validation_fraction={model.validation_fraction} of {len(data)} samples is "
-                "less than one sample; raise it, or use selection='train'."
-            )
-    cascades = _run_starts(train, validation, n_regions, settings, rng)
-    n_open = sum(not cascade.converged for cascade in cascades)
-    if model.monotone and n_open:
-        warnings.warn(
-            f"{n_open} of {len(cascades)} starts did not converge within "
-            f"{max(cascade.n_iter for cascade in cascades)} sweeps; raise max_iter.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-    return cascades, errors
+    return _run_starts(data, n_regions, settings, rng), errors
 
 
 def choose_n_regions(
@@ -175,8 +157,7 @@ def choose_n_regions(
         gets_worse = len(tried) > 2 and min(tried[-2:]) > min(tried[:-2])
         if n_regions > len(train) or (gets_worse and data.classes is not None):
             break
-        inner = validation if model.selection == "validation" and n_regions > 1 else None
-        cascades = _run_starts(train, inner, n_regions, trial, rng)
+        cascades = _run_starts(train, n_regions, trial, rng)
         cascades = cascades[:1] if model.combine == "best" else cascades
         errors[n_regions] = _combined_loss(cascades, validation, settings)
     # The first of equal errors, that is the fewest regions.
@@ -214,16 +195,12 @@ def _combined_loss(cascades: list[Cascade], data: TrainingData, settings: Settin
 
 
 def _run_starts(
-    data: TrainingData,
-    validation: TrainingData | None,
-    n_regions: int,
-    settings: Settings,
-    rng: np.random.RandomState,
+    data: TrainingData, n_regions: int, settings: Settings, rng: np.random.RandomState
 ) -> list[Cascade]:
     """Fit one cascade per start and return them, the best first."""
     model, seed = settings.model, settings.model.random_state
     if settings.is_soft:
-        start: Any = partial(soft_start, data, validation, n_regions, settings)
+        start: Any = partial(soft_start, data, n_regions, settings)
         shares_memory = True
     elif n_regions == 1:
         own = int(seed) if isinstance(seed, Integral) else random_seeds(rng, 1)[0]
@@ -231,12 +208,12 @@ def _run_starts(
         run = Run(1, None)
         run.models = [learner.fit_region(data, data.array(np.arange(len(data))), own)]
         error = weighted_mean(learner.losses(run.models, data)[0, :], data.weights)
-        run.record(Outcome(error, np.array([len(data)]), True, {}), "last")
+        run.record(Outcome(error, np.array([len(data)]), True), "last")
         return [run.result()]
     else:
         learner = make_learner(settings.region_estimator, data, "region_estimator")
         gate_learner = make_learner(settings.reject_estimator, data, "reject_estimator")
-        engine = ArrayEngine(data, learner, gate_learner, model.monotone, validation)
+        engine = ArrayEngine(data, learner, gate_learner)
         start = partial(hard_start, engine, n_regions, settings)
         shares_memory = engine.is_compiled
     # One BLAS thread per start, so that results do not depend on how many run in parallel.
@@ -250,16 +227,10 @@ def _run_starts(
             label=type(model).__name__,
             verbose=model.verbose,
         )
-    return sorted(cascades, key=lambda cascade: cascade.selection_error)
+    return sorted(cascades, key=lambda cascade: cascade.train_error)
 
 
-def soft_start(
-    data: TrainingData,
-    validation: TrainingData | None,
-    n_regions: int,
-    settings: Settings,
-    seed: int,
-) -> Cascade:
+def soft_start(data: TrainingData, n_regions: int, settings: Settings, seed: int) -> Cascade:
     """Fit a soft cascade from one start."""
     problem = data.X, data.y, data.weights, n_regions, len(data.classes), settings.model.alpha
     (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
@@ -278,7 +249,6 @@ def soft_start(
         soft=True,
     )
     cascade.train_error = _error(cascade, data)
-    cascade.selection_error = _error(cascade, data if validation is None else validation)
     cascade.region_sizes = np.bincount(cascade.apply(data.X), minlength=n_regions)
     cascade.history = {"objective": np.array(objectives)}
     cascade.n_iter, cascade.converged = len(objectives), converged
@@ -303,7 +273,6 @@ class Outcome(NamedTuple):
     error: float  # weighted training loss
     region_sizes: np.ndarray
     has_converged: bool  # nothing moved since the last sweep
-    recorded: dict[str, float]  # further entries of the history: "validation_error", "objective"
     region: Any = None  # of every row, if the engine stores it
 
 
@@ -336,14 +305,12 @@ class Run:
             "error": outcome.error,
             "region_sizes": outcome.region_sizes,
             "disagreement": self.disagreement.copy(),
-            **outcome.recorded,
         }
         for name, value in values.items():
-            self.history.setdefault(name, []).append(value)
-        error = outcome.recorded.get("validation_error", outcome.error)
-        if keep == "last" or self.best is None or error < self.best.selection_error:
+            self.history[name].append(value)
+        if keep == "last" or self.best is None or outcome.error < self.best.train_error:
             self.best = Cascade(list(self.models), list(self.gates))
-            self.best.train_error, self.best.selection_error = outcome.error, error
+            self.best.train_error = outcome.error
             self.best.region_sizes, self.best_region = outcome.region_sizes, outcome.region
         self.converged = outcome.has_converged
 
@@ -362,8 +329,8 @@ def run_sweeps(engine: Any, runs: list[Run], *, max_iter: int, keep: str) -> lis
 
     A sweep refits all region models, then the gates from the last to the first, then routes again.
     An engine provides ``n_rows``; ``region_problems(runs)`` and ``gate_problems(runs, k)``, the
-    rows of every region and of one gate; ``set_regions`` and ``set_gate``, which store new models
-    (with ``monotone``, those that lower the loss); and ``reroute(runs)``, the results of a sweep.
+    rows of every region and of one gate; ``set_regions`` and ``set_gate``, which store new models;
+    and ``reroute(runs)``, the results of a sweep.
     """
     open_runs = runs
     for _ in range(max_iter):
@@ -426,7 +393,6 @@ class _RowState:
     losses: Any = None  # (n_regions, n_samples)
     passed_on: dict[int, Any] = field(default_factory=dict)
     later: Any = None  # loss of the stages after the current gate
-    gate: Any = None  # rows, labels and weights of the current gate
     loss: Any = None  # of every row, after the last sweep
 
     def next_seed(self) -> int:
@@ -442,22 +408,10 @@ class ArrayEngine:
         Training samples, in memory or on a device.
     region_learner, gate_learner : learners
         How region models and gates are fitted.
-    monotone : bool
-        Whether a new model replaces the old one only if it lowers its term of the training loss.
-    validation : TrainingData or None
-        Samples on which sweeps are compared instead of the training samples.
     """
 
-    def __init__(
-        self,
-        data: TrainingData,
-        region_learner: Any,
-        gate_learner: Any,
-        monotone: bool,
-        validation: TrainingData | None = None,
-    ) -> None:
-        self.data, self.validation, self.monotone = data, validation, monotone
-        self.region_learner, self.gate_learner = region_learner, gate_learner
+    def __init__(self, data: TrainingData, region_learner: Any, gate_learner: Any) -> None:
+        self.data, self.region_learner, self.gate_learner = data, region_learner, gate_learner
         self.n_rows, self.weights = len(data), data.weights
 
     @property
@@ -494,48 +448,26 @@ class ArrayEngine:
         return Problem(rows.shape[0], partial(fit, data, rows, seed), fit_all)
 
     def set_regions(self, run: Run, models: list) -> None:
-        state = run.state
-        losses = self.region_learner.losses(models, self.data)
-        if self.monotone and state.losses is not None:
-            new, old = (self._region_losses(of, state.region) for of in (losses, state.losses))
-            stays = ~(new < old)
-            xp = namespace(losses)
-            old_ones = xp.asarray(stays, device=compat.device(losses))[:, None]
-            losses = xp.where(old_ones, state.losses, losses)
-            models = [run.models[k] if stays[k] else model for k, model in enumerate(models)]
-        run.models, state.losses = models, losses
-        state.later = losses[run.n_regions - 1, :]
-
-    def _region_losses(self, losses: Any, region: Any) -> np.ndarray:
-        """Return the weighted loss of each region's model on the rows of the region."""
-        xp = namespace(losses)
-        kinds = xp.arange(losses.shape[0], device=compat.device(losses))
-        costs = xp.astype(losses, self.weights.dtype) * self.weights
-        own = xp.where(region[None, :] == kinds[:, None], costs, xp.zeros_like(costs))
-        return as_numpy(xp.sum(own, axis=1))
+        run.models, run.state.losses = models, self.region_learner.losses(models, self.data)
+        run.state.later = run.state.losses[run.n_regions - 1, :]
 
     def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
         return [self._gate_problem(run.state, k) for run in runs]
 
     def _gate_problem(self, state: _RowState, k: int) -> Problem:
-        state.gate = kernels.gate_problem(
+        rows, labels, costs = kernels.gate_problem(
             state.losses[k, :], state.later, state.region >= k, self.weights
         )
-        rows, labels, _ = state.gate
         return Problem(
             rows.shape[0],
-            partial(self.gate_learner.fit_gate, self.data, *state.gate, state.next_seed()),
+            partial(self.gate_learner.fit_gate, self.data, rows, labels, costs, state.next_seed()),
             n_passed=int(namespace(labels).sum(labels)),
         )
 
     def set_gate(self, run: Run, k: int, gate: Any) -> None:
-        state, previous = run.state, run.gates[k]
-        if gate is not previous:
-            passed = gate.predict(self.data.X) == 1
-            if self.monotone and previous is not None:
-                new, old = (_gate_cost(d, *state.gate) for d in (passed, state.passed_on[k]))
-                gate, passed = (gate, passed) if new < old else (previous, state.passed_on[k])
-            run.gates[k], state.passed_on[k] = gate, passed
+        state = run.state
+        if gate is not run.gates[k]:
+            run.gates[k], state.passed_on[k] = gate, gate.predict(self.data.X) == 1
         passed, own = state.passed_on[k], state.losses[k, :]
         state.later = namespace(own).where(passed, state.later, own)
 
@@ -554,18 +486,8 @@ class ArrayEngine:
             and bool(xp.all(loss == state.loss))
         )
         state.region, state.loss = region, loss
-        recorded = {}
-        if self.validation is not None:
-            recorded["validation_error"] = _error(Cascade(run.models, run.gates), self.validation)
         sizes = kernels.region_sizes(region, run.n_regions)
-        return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, recorded, region)
-
-
-def _gate_cost(passed: Any, rows: Any, labels: Any, weights: Any) -> float:
-    """Return the cost of wrong decisions on the rows of a gate."""
-    xp = namespace(weights)
-    wrong = xp.take(passed, rows) != (labels > 0)
-    return float(xp.sum(weights * xp.astype(wrong, weights.dtype)))
+        return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, region)
 
 
 def _error(cascade: Cascade, data: TrainingData) -> float:
