@@ -203,7 +203,6 @@ def test_blocks_of_one_class_keep_every_class(table):
     ("options", "message"),
     [
         ({"gating": "soft"}, "gating='soft'.*use gating='hard'"),
-        ({"init": np.zeros(400, dtype=int)}, "use init='kmeans'"),
         ({"init": "random"}, "use init='kmeans'"),
     ],
 )

@@ -54,7 +54,7 @@ from vicinal.partition._learners import (
     logistic_options,
 )
 
-# Rows sampled for first centres and hyperplanes, and for n_regions="auto".
+# Rows sampled for first centres, and for n_regions="auto".
 SAMPLE_ROWS = 20_000
 
 
@@ -399,15 +399,10 @@ def _add_starts(left: list[tuple], right: list[tuple]) -> list[tuple]:
 
 def fit_blocks(model: Any, blocks: Blocks) -> tuple[tuple[list[stages.Cascade], Any], Any]:
     """Return what ``fit_cascades`` does, and the scaler; set ``classes_`` of a classifier."""
-    if is_classifier(model):
-        refuse(model, gating="hard", why="by blocks of rows")
+    only = {"gating": "hard"} if is_classifier(model) else {}
+    refuse(model, why="by blocks of rows", init="kmeans", **only)
     blocks, found = survey(blocks, has_classes=is_classifier(model))
-    if not isinstance(model.init, str) or model.init != "kmeans":
-        raise ValueError(
-            "init is not 'kmeans', the only first assignment of a fit by blocks of rows; use "
-            "init='kmeans', or fit to a sample in memory."
-        )
-    settings, moments = resolve(model, None, found.n_rows), found.moments
+    settings, moments = resolve(model, None), found.moments
     width = blocks.n_features
     gate_learner = class_learner(settings.reject_estimator, "reject_estimator", width)
     if found.classes is None:

@@ -20,7 +20,6 @@ from threadpoolctl import threadpool_limits
 
 from vicinal._base import (
     TrainingData,
-    as_numpy,
     class_factors,
     namespace,
     parallel_map,
@@ -61,7 +60,6 @@ class Settings:
     model: Any
     region_estimator: Any
     reject_estimator: Any
-    first_region: np.ndarray | None  # the assignment that the user gave as ``init``
     n_init: int
     max_iter: int
     is_soft: bool
@@ -72,10 +70,10 @@ class Settings:
         return self.is_soft or hasattr(self.region_estimator, "predict_proba")
 
 
-def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
+def resolve(model: Any, data: TrainingData | None) -> Settings:
     """Return the settings of a fit; ``data`` is ``None`` for a table in blocks of rows."""
-    gating, first, n_init = getattr(model, "gating", "hard"), None, model.n_init
-    is_soft, (region, reject) = gating == "soft", learners(model)
+    gating, (region, reject) = getattr(model, "gating", "hard"), learners(model)
+    is_soft = gating == "soft"
     if data is not None and (is_soft or not (is_plain_lda(region) and is_plain_lda(reject))):
         data.check_on_host(
             f"region_estimator={model.region_estimator!r}, reject_estimator="
@@ -83,9 +81,7 @@ def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
             "arrays; use region_estimator='lda' with hard gates"
         )
     max_iter = model.max_iter or (_MAX_SOFT_ITERATIONS if is_soft else _MAX_SWEEPS)
-    if not isinstance(model.init, str):
-        first, n_init = _first_region(model.init, model.n_regions, n_samples), 1
-    return Settings(model, region, reject, first, n_init, max_iter, is_soft)
+    return Settings(model, region, reject, model.n_init, max_iter, is_soft)
 
 
 def learners(model: Any) -> tuple[Any, Any]:
@@ -96,26 +92,6 @@ def learners(model: Any) -> tuple[Any, Any]:
     if isinstance(region, str):
         region = {**CLASSIFIERS, **REGRESSORS}[region]
     return region, CLASSIFIERS[reject] if isinstance(reject, str) else reject
-
-
-def _first_region(init: Any, n_regions: Any, n_samples: int) -> np.ndarray:
-    """Return the assignment that the user gave, checked."""
-    region = as_numpy(init)
-    if n_regions == "auto":
-        raise ValueError(
-            "init is an array of regions, but n_regions='auto'; set n_regions to an integer."
-        )
-    if region.shape != (n_samples,) or region.dtype.kind not in "iu":
-        raise ValueError(
-            f"init has dtype {region.dtype} and shape {region.shape}; use a name, or integers of "
-            f"shape ({n_samples},), one region per sample."
-        )
-    if region.min() < 0 or region.max() >= n_regions:
-        raise ValueError(
-            f"init names regions from {region.min()} to {region.max()}; with "
-            f"n_regions={n_regions} they must lie in [0, {n_regions - 1}]."
-        )
-    return region.astype(np.int64)
 
 
 def weigh_classes(data: TrainingData, class_weight: Any) -> TrainingData:
@@ -420,18 +396,11 @@ class ArrayEngine:
         learners = self.region_learner, self.gate_learner
         return not any(isinstance(learner, EstimatorLearner) for learner in learners)
 
-    def first_regions(self, settings: Any, n_regions: int, rng: np.random.RandomState) -> Any:
+    def first_regions(self, init: str, n_regions: int, rng: np.random.RandomState) -> Any:
         """Return the region of each sample before the first sweep."""
-        data, init = self.data, settings.model.init
-        if settings.first_region is not None:
-            return data.array(settings.first_region[data.positions])
         if init == "random":
-            return data.array(rng.randint(n_regions, size=self.n_rows))
-        if init == "classes":
-            by_class = kernels.assign_classes(np.arange(len(data.classes)), n_regions, rng)
-            return data.xp.take(data.array(by_class), data.y)
-        assign = kernels.assign_hyperplanes if init == "hyperplane" else kernels.assign_kmeans
-        return assign(data.X, self.weights, n_regions, rng)
+            return self.data.array(rng.randint(n_regions, size=self.n_rows))
+        return kernels.assign_kmeans(self.data.X, self.weights, n_regions, rng)
 
     def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         return [
@@ -502,7 +471,7 @@ def _error(cascade: Cascade, data: TrainingData) -> float:
 def hard_start(engine: ArrayEngine, n_regions: int, settings: Any, seed: int) -> Cascade:
     """Fit regions and gates in turn from one start."""
     rng = np.random.RandomState(seed)
-    region = engine.first_regions(settings, n_regions, rng)
+    region = engine.first_regions(settings.model.init, n_regions, rng)
     run = Run(n_regions, _RowState(region, rng))
     (cascade,) = run_sweeps(engine, [run], max_iter=settings.max_iter, keep=settings.model.keep)
     if isinstance(engine.region_learner, PerceptronLearner):

@@ -24,7 +24,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, validate_params
+from vicinal._base._compat import HasMethods, Interval, StrOptions, validate_params
 from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal.partition._blocks import fit_blocks
@@ -82,6 +82,7 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "n_regions": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"kmeans", "random"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "keep": [StrOptions({"best", "last"})],
         "combine": [StrOptions({"best", "average"})],
@@ -180,11 +181,6 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
             path = replace(path, summary=summary, values=values)
         return [path, *coefficients]
 
-    def _fold_model(self):
-        # An array of first regions has one entry per row, and a fold has fewer rows.
-        model = super()._fold_model()
-        return model if isinstance(self.init, str) else model.set_params(init="kmeans")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = all(get_tags(part).input_tags.sparse for part in learners(self))
@@ -219,9 +215,8 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     max_iter : int, default=None
         Number of sweeps of a start (iterations of L-BFGS for soft gates); ``None`` means 8
         sweeps or 200 iterations. The sweeps need not converge, see Notes.
-    init : {"kmeans", "random", "classes", "hyperplane"} or array-like of int, default="kmeans"
-        First assignment of samples to regions: a few steps of k-means, uniformly at random, each
-        class to one region, random hyperplanes, or one region per sample (one start only). Soft
+    init : {"kmeans", "random"}, default="kmeans"
+        First assignment of samples to regions: a few steps of k-means, or uniformly at random. Soft
         gates always start from random hyperplanes.
     gating : {"hard", "soft"}, default="hard"
         ``"hard"`` fits regions and gates in turn, and one region predicts each sample; ``"soft"``
@@ -330,7 +325,6 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
             HasMethods(["fit", "predict"]),
             None,
         ],
-        "init": [StrOptions({"kmeans", "random", "classes", "hyperplane"}), "array-like"],
         "gating": [StrOptions({"hard", "soft"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -373,7 +367,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
             self, X, y, sample_weight, task="classification", arrays=True, accept_sparse="csr"
         )
         self.classes_ = data.classes
-        settings = resolve(self, data, num_samples(X))
+        settings = resolve(self, data)
         weighed = weigh_classes(data, self.class_weight)
         scaled, self.scaler_ = weighed.standardized() if self.scale else (weighed, None)
         self._store(*fit_cascades(scaled, settings))
@@ -488,9 +482,8 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         Classifier of the gates; it must accept ``sample_weight``.
     max_iter : int, default=None
         Number of sweeps of a start; ``None`` means 8. The sweeps need not converge.
-    init : {"kmeans", "random", "hyperplane"} or array-like of int, default="kmeans"
-        First assignment of samples to regions: a few steps of k-means, uniformly at random, random
-        hyperplanes, or one region per sample (one start only).
+    init : {"kmeans", "random"}, default="kmeans"
+        First assignment of samples to regions: a few steps of k-means, or uniformly at random.
     keep : {"best", "last"}, default="best"
         Which sweep of a start to use: the one of least training error or the last one.
     combine : {"average", "best"}, default="average"
@@ -551,7 +544,6 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
             HasMethods(["fit", "predict"]),
         ],
         "reject_estimator": [StrOptions(set(CLASSIFIERS)), HasMethods(["fit", "predict"])],
-        "init": [StrOptions({"kmeans", "random", "hyperplane"}), "array-like"],
     }
 
     def __init__(
@@ -584,7 +576,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
         data = replace(data, y=data.y.astype(data.X.dtype))
-        settings = resolve(self, data, num_samples(X))
+        settings = resolve(self, data)
         scaled, self.scaler_ = data.standardized() if self.scale else (data, None)
         self._store(*fit_cascades(scaled, settings))
         self._keep_rows(data.X, data.y, data.sample_weight)
