@@ -390,18 +390,15 @@ def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings) -> tu
     three have one column or entry per pair of classes.
     """
     X = np.ascontiguousarray(data.X, dtype=np.float64)
-    problems = []  # per pair of classes its rows, their signs and dual coefficients
-    for first, second in combinations(range(len(data.classes)), 2):
+    pairs = list(combinations(range(len(data.classes)), 2))
+    columns = np.zeros((len(X), len(pairs)))
+    objectives, n_steps = np.empty(len(pairs)), np.empty(len(pairs), np.intp)
+    for number, (first, second) in enumerate(pairs):
         rows = np.flatnonzero((data.y == first) | (data.y == second))
-        signs = np.where(data.y[rows] == second, 1.0, -1.0)
-        problems.append(_solve_clusters(X, bounds, labels, rows, signs, settings))
-    columns = np.zeros((len(X), len(problems)))
-    objectives, n_steps = np.empty(len(problems)), np.empty(len(problems), np.intp)
-    for number, (rows, signs, alpha) in enumerate(problems):
-        alpha, objectives[number], n_steps[number], worst = _solve_dual(
-            X[rows], signs, bounds[rows], alpha, settings
-        )
-        columns[rows, number] = alpha * signs
+        problem = X[rows], np.where(data.y[rows] == second, 1.0, -1.0), bounds[rows]
+        start = _solve_clusters(*problem, labels[rows], settings)
+        alpha, objectives[number], n_steps[number], worst = _solve_dual(*problem, start, settings)
+        columns[rows, number] = alpha * problem[1]
         if worst > settings.model.tol:
             warnings.warn(
                 f"The exact solver stopped after {_MAX_STEPS} steps with a violation of "
@@ -413,20 +410,20 @@ def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings) -> tu
     return X[support], columns[support], objectives, n_steps
 
 
-def _solve_clusters(X, bounds, labels, rows, signs, settings: SVMSettings) -> tuple:
-    """Solve the parts of one pair's problem that lie in each cluster."""
-    groups = [g for g in groups_of(labels[rows], labels.max() + 1) if len(g)]
+def _solve_clusters(X, signs, bounds, labels, settings: SVMSettings) -> np.ndarray:
+    """Return the dual coefficients of the problems of all clusters, each without other rows."""
+    groups = [g for g in groups_of(labels, labels.max() + 1) if len(g)]
     solved = parallel_map(
         _solve_dual,
-        [(X[rows[g]], signs[g], bounds[rows[g]], np.zeros(len(g)), settings) for g in groups],
+        [(X[g], signs[g], bounds[g], np.zeros(len(g)), settings) for g in groups],
         prefer="threads",
         label="DivideConquerSVC clusters",
         **settings.parallel,
     )
-    alpha = np.zeros(len(rows))
+    alpha = np.zeros(len(X))
     for group, (own, *_) in zip(groups, solved, strict=True):
         alpha[group] = own
-    return rows, signs, alpha
+    return alpha
 
 
 def _solve_dual(X, signs, bounds, alpha, settings: SVMSettings) -> tuple:
