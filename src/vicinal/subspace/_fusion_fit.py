@@ -71,15 +71,8 @@ class ScoreScale(NamedTuple):
 
 def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) -> FusionSettings:
     """Return the settings of a fusion."""
-    stack_method = getattr(model, "stack_method", "predict")
-    if stack_method == "auto":
-        known = ("decision_function", "predict_proba", "predict")
-        stack_method = next(name for name in known if hasattr(local, name))
-    elif not hasattr(local, stack_method):
-        raise ValueError(
-            f"stack_method={stack_method!r}, but {local!r} has no such method; use "
-            "stack_method='auto'."
-        )
+    known = () if classes is None else ("decision_function", "predict_proba")
+    stack_method = next((name for name in known if hasattr(local, name)), "predict")
     return FusionSettings(model, _decompositions(model, classes, rng), local, stack_method, classes)
 
 

@@ -246,9 +246,6 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         Cross-validation of the scores that the fusion is fitted to. With few folds these differ
         from the scores of the refitted models. ``"in-sample"`` is the published version, without
         folds.
-    stack_method : {"auto", "decision_function", "predict_proba", "predict"}, default="auto"
-        Method of the local classifiers; ``"auto"`` takes the first that exists. ``"predict"``
-        gives one column per class.
     include_full : bool, default=True
         Whether to add one local classifier on all features as they are.
     random_state : int, RandomState instance or None, default=None
@@ -261,7 +258,8 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
     estimators_ : list
         The local classifiers in the same order.
     stack_method_ : str
-        The method of the local classifiers that is used.
+        The method of the local classifiers that is used: ``decision_function``, else
+        ``predict_proba``, else ``predict`` with one column per class.
     fusion_estimator_ : classifier
         The fitted fusion. Its classes are codes, indices into ``classes_``.
     score_mean_, score_scale_ : ndarray of shape (n_scores,)
@@ -296,11 +294,6 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
     ['cholesky 0', 'cholesky 1', 'cholesky 2', 'cholesky 3']
     """
 
-    _parameter_constraints: dict = {
-        **_SubspaceFusion._parameter_constraints,
-        "stack_method": [StrOptions({"auto", "decision_function", "predict_proba", "predict"})],
-    }
-
     def __init__(
         self,
         decompositions=("random", "principal", "discriminant", "cholesky"),
@@ -311,7 +304,6 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         subspace_size=0.75,
         n_blocks=2,
         cv=5,
-        stack_method="auto",
         include_full=True,
         n_jobs=None,
         random_state=None,
