@@ -66,7 +66,8 @@ _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 _MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
-_FAST_FAMILIES = ("constant", "linear", "kernel", "forest", "boosting", "svm")
+# In regression, boosted trees take little time beside kernel ridge.
+_FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
 # over the leaves of a large one gains in addition in classification.
 _PROBE_TREES, _PROBE_SHARE, _PROBE_BONUS = 30, 25.0, 0.02
@@ -531,8 +532,9 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if shape.n_rows > _MAX_KERNEL_ROWS and not shape.is_classification:
         families["kernel"] = _too_many("cube", _MAX_KERNEL_ROWS)
     if shape.preset == "fast":
+        fast = _FAST_FAMILIES if shape.is_classification else (*_FAST_FAMILIES, "boosting")
         for family in FAMILIES:
-            if family not in _FAST_FAMILIES and not families[family]:
+            if family not in fast and not families[family]:
                 families[family] = "it is not part of preset='fast'"
     for family in set(families).difference(shape.rules.families or families):
         families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
