@@ -66,7 +66,7 @@ _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 _MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
-# In regression, boosted trees take little time beside kernel ridge.
+# In regression, boosted trees take little time next to kernel ridge.
 _FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
 # over the leaves of a large one gains in addition in classification.
