@@ -248,6 +248,13 @@ def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
     assert np.mean((model.loo_prediction_ - y[:300]) ** 2) < 1.0  # noise has 0.25
 
 
+def test_few_columns_of_many_are_found():
+    """From 350 rows they are not: the error is three times as large."""
+    X, y = make_friedman1(1500, 30, noise=1.0, random_state=1)
+    model = GradientKernelRegressor(metric="diagonal", n_rounds=3, random_state=0)
+    assert unexplained(model.fit(X[:1000], y[:1000]), X[1000:], y[1000:]) < 0.07
+
+
 def test_without_rounds_more_rows_leave_the_columns_as_they_are(friedman, monkeypatch):
     X, y = friedman
     monkeypatch.setattr(_gradient_fit, "_ROUND_ROWS", 100)

@@ -60,8 +60,8 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         which the prediction changes most. A tenth of the rows on each side of a split belong to
         both blocks, whose predictions are averaged there.
     random_state : int, RandomState instance or None, default=None
-        Seed of the rows of a larger block from which the metric (500 rows; 350 if diagonal) and
-        scale and penalty (1,000 rows) are learned.
+        Seed of the rows of a larger block from which the metric (500 rows; from 350 if diagonal)
+        and scale and penalty (1,000 rows) are learned.
 
     Attributes
     ----------
@@ -189,8 +189,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     With two rounds or more, the rounds start both at a narrow scale and at the scale of least
     error, and the better start continues: a wide kernel is close to a polynomial of low degree and
     cannot see columns of higher-order effect. The rounds use 500 rows of a larger block (350 if the
-    metric is diagonal). Then scale and penalty are selected again on 1,000 rows, and the metric is
-    learned again from these gradients.
+    metric is diagonal, with at most 17 columns). Then scale and penalty are selected again on 1,000
+    rows, and the metric is learned again from these gradients.
 
     References
     ----------
