@@ -28,14 +28,6 @@ _ROWS_PER_COLUMN = 20
 _OVERLAP = 0.1
 
 
-def penalties(model: Any) -> np.ndarray:
-    """Return the checked penalties of a model, ascending."""
-    alphas = _ALPHAS if model.alphas is None else np.asarray(model.alphas, dtype=np.float64)
-    if alphas.ndim != 1 or not len(alphas) or not np.all(alphas > 0.0):
-        raise ValueError(f"alphas={model.alphas!r} must be a non-empty list of positive numbers.")
-    return np.sort(alphas)
-
-
 @dataclass(frozen=True)
 class GradientRows:
     """Standardised rows, outputs, weights, and number of copies of each row."""
@@ -147,7 +139,6 @@ def learn_metric(data: GradientRows, model: Any, rng, n_rounds: int) -> dict:
     """
     metrics = _metrics(data, model)
     n_first = min(_FIRST_ROUNDS, max(n_rounds - 1, 0))
-    alphas = penalties(model)
     starts = [_SCALES, _NARROW] if n_first else [_SCALES]
     n_fits = len(starts) + len(metrics) * ((len(starts) - 1) * n_first + n_rounds)
     tried: list[tuple[float, dict]] = []
@@ -155,7 +146,7 @@ def learn_metric(data: GradientRows, model: Any, rng, n_rounds: int) -> dict:
     with Progress(n_fits, type(model).__name__, verbose=model.verbose) as progress:
 
         def fit(components, scales, start=None, charge=0.0):
-            grid = scales, alphas
+            grid = scales, _ALPHAS
             start = start or _fit_round(few, model, components, grid, None)
             found = _fit_round(data, model, components, grid, start)
             tried.append((found["error"] * np.exp(charge), found))
@@ -192,7 +183,7 @@ def learn_start(data: GradientRows, model: Any, rng) -> dict:
     found = learn_metric(data.some(n_rows, rng), model, rng, model.n_rounds)
     if len(data) <= n_rows:
         return found
-    return _finish(data.some(_LAST_ROWS, rng), found, model, (_SCALES, penalties(model)))
+    return _finish(data.some(_LAST_ROWS, rng), found, model, (_SCALES, _ALPHAS))
 
 
 def _finish(data: GradientRows, found: dict, model: Any, grid=None) -> dict:

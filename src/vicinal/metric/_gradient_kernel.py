@@ -53,8 +53,6 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         :math:`e^{d(d-1)/n}` (Akaike's criterion for the additional parameters).
     n_rounds : int, default=5
         Number of times the metric is learned from the gradients; 0 is kernel ridge regression.
-    alphas : array-like of shape (n_alphas,), default=None
-        Ridge penalties to select from; ``None`` is the powers of ten from 1e-6 to 10.
     max_block_size : int, default=5000
         Largest number of rows of one model. More rows are split at medians along the direction in
         which the prediction changes most. A tenth of the rows on each side of a split belong to
@@ -83,7 +81,6 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         "kernel": [StrOptions({"gaussian", "laplace"})],
         "metric": [StrOptions({"auto", "diagonal", "full"})],
         "n_rounds": [Interval(Integral, 0, None, closed="left")],
-        "alphas": ["array-like", None],
         "max_block_size": [Interval(Integral, 10, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -95,7 +92,6 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         *,
         metric="auto",
         n_rounds=5,
-        alphas=None,
         max_block_size=5000,
         random_state=None,
         verbose=0,
@@ -380,7 +376,6 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
         *,
         metric="auto",
         n_rounds=5,
-        alphas=None,
         max_block_size=5000,
         class_weight=None,
         random_state=None,
