@@ -93,6 +93,26 @@ found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 found["members"] = [base.name for base in fitted.estimators_]
 print(json.dumps(found))
 """
+# Processor seconds of a fit and errors in % on test rows, with one thread each.
+WIDE = """
+import sys
+from _datasets import load_dataset
+from lightgbm import LGBMClassifier
+from vicinal import AutoClassifier
+if sys.argv[1] == "simulated":
+    from sklearn.datasets import make_classification
+    X, y = make_classification(8000, 784, n_informative=40, n_classes=10, random_state=0)
+    X, y, Q, truth = X[:6000], y[:6000], X[6000:], y[6000:]
+else:
+    X, Q, y, truth = load_dataset(sys.argv[1], return_X_y=True)
+model(y, families=["linear"]).fit(X[:200, :5], y[:200])
+found = {"rows": len(X), "columns": X.shape[1]}
+for name, kind in (("ours", AutoClassifier), ("LightGBM", LGBMClassifier)):
+    quiet = {"verbosity": -1} if name == "LightGBM" else {}
+    fitted = kind(random_state=0, n_jobs=1, **quiet)
+    found[name] = clock(lambda: fitted.fit(X, y)), 100 * float(np.mean(fitted.predict(Q) != truth))
+print(json.dumps(found))
+"""
 SPIN = "while True: pass"
 # Both models get the table as it was given: an array, or a frame with categories.
 COMPARED = """
@@ -268,8 +288,25 @@ def compared_section(page: ResultsPage) -> None:
 
 
 def _compared(name: str, part: str) -> dict:
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    return child(COMPARED, name, part, PYTHONPATH=path)
+    return child(COMPARED, name, part, PYTHONPATH=_modules())
+
+
+def _modules() -> str:
+    """Return a search path with the modules of the benchmarks."""
+    return os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+
+
+def wide_section(page: ResultsPage) -> None:
+    rows = []
+    for name in ("simulated", "isolet"):
+        one = page.case(
+            ("wide", name), lambda name=name: child(HEAD + WIDE, name, PYTHONPATH=_modules())
+        )
+        (ours, error), (theirs, their_error) = one["ours"], one["LightGBM"]
+        shape = f"{name}, {one['rows']:,} x {one['columns']}"
+        rows.append([shape, ours, theirs, f"{ours / theirs:.2f}", error, their_error])
+    page.text("## Wide tables\n\nFits with one thread, and errors on test rows.")
+    page.table(["table", "fit, s", "LightGBM, s", "ratio", "error, %", "LightGBM, %"], rows)
 
 
 def growth_section(page: ResultsPage, sizes: Sequence[int]) -> None:
@@ -297,6 +334,7 @@ PARTS = {
     "start": start_section,
     "compile": compile_section,
     "compared": compared_section,
+    "wide": wide_section,
     "growth": growth_section,
 }
 # The first case of each part, which tells whether it was run.
@@ -304,6 +342,7 @@ FIRST_CASES = {
     "start": ("first", "wine"),
     "compile": ("compiled", "breast_cancer"),
     "compared": ("compared", *COMPARED_SETS[0]),
+    "wide": ("wide", "simulated"),
     "growth": ("growth", 1000),
 }
 SIZES = (1000, 10_000, 100_000, 1_000_000)
