@@ -196,9 +196,9 @@ def only_read(X, y):
 
 
 def partition(X, y):
-    """A cascade of three discriminant regions, one start, one sweep: six passes."""
+    """A cascade of three discriminant regions, one start of k-means, one sweep."""
     model = SpacePartitioningClassifier(
-        "lda", n_regions=3, n_init=1, max_iter=1, init="hyperplane", combine="best", random_state=0
+        "lda", n_regions=3, n_init=1, max_iter=1, combine="best", random_state=0
     )
     return distributed.fit(model, X, y)
 

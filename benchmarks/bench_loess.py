@@ -134,33 +134,6 @@ def one_column(page):
     )
 
 
-def two_columns(page):
-    rows = []
-    for n in (10_000, 100_000):
-        X, y = surface(n)
-        some = X[:200]
-        blend_time, blended = timed(
-            lambda X=X, y=y: (
-                LoessRegressor(0.1, degree=1, surface="interpolate").fit(X, y).predict(X)
-            )
-        )
-        skm_time, skm = timed(
-            lambda X=X, y=y: reference(X, y, span=0.1, degree=1, surface="interpolate")
-        )
-        model = LoessRegressor(0.1, degree=1).fit(X, y)
-        model.predict(some[:2])
-        direct_time, exact = timed(lambda model=model, some=some: model.predict(some))
-        gap = np.abs(blended[:200] - exact).max()
-        their_gap = np.abs(skm.outputs.fitted_values[:200] - exact).max()
-        rows += [
-            [n, "ours, exact, per 1,000 queries", f"{5 * direct_time:.2f}", "-"],
-            [n, "ours, interpolated", f"{blend_time:.2f}", f"{gap:.1e}"],
-            [n, "skmisc, interpolated", f"{skm_time:.2f}", f"{their_gap:.1e}"],
-        ]
-    page.text("## Two columns, span 0.1, degree 1")
-    page.table(["rows", "method", "processor s", "largest distance from exact (200 rows)"], rows)
-
-
 def geographic(page):
     rng = np.random.RandomState(0)
     place, Z = rng.uniform(0, 1, size=(400, 2)), rng.normal(size=(400, 2))
@@ -193,9 +166,7 @@ def geographic(page):
 
 def fill(page):
     equality(page)
-    LoessRegressor(0.3, degree=1, surface="interpolate").fit(*surface(200)).predict(surface(50)[0])
     one_column(page)
-    two_columns(page)
     geographic(page)
 
 

@@ -24,8 +24,6 @@ CANDIDATES = {
     "base: perceptron, 5 regions, 10 starts, 15 sweeps, average, last sweep": {},
     "1 region": {"n_regions": 1},
     "15 regions": {"n_regions": 15},
-    "hyperplane starts": {"init": "hyperplane"},
-    "best start by validation": {"combine": "best", "keep": "best", "selection": "validation"},
     "LDA": {"region_estimator": "lda"},
     "LDA, shrinkage 0.1": {"region_estimator": WeightedLDA(shrinkage=0.1)},
     "logistic, C=1": {"region_estimator": LogisticRegression(tol=1e-3)},

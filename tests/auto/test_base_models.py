@@ -170,7 +170,8 @@ def test_presets_try_more_families_the_more_time_they_have():
         families = default_families(replace(shape, preset=preset))
         tried[preset] = {family for family, reason in families.items() if not reason}
     assert tried["fast"] < tried["default"] < tried["best"]
-    assert {"boosting", "svm"} <= tried["fast"]
+    regression = default_families(replace(shape, preset="fast", is_classification=False))
+    assert not regression["boosting"]
     assert "neural" in tried["best"]
     assert PRICES["fast"] > PRICES["default"] > PRICES["best"] > 0.0
 
@@ -194,14 +195,16 @@ def test_models_that_kernel_ridge_replaces_are_not_tried():
     assert len(list(FAMILIES["svm"](shape, {}))) == 1
 
 
-def test_kernel_ridge_of_many_rows_is_skipped_under_a_time_limit():
-    table = TableShape(3000, 5, 1, False, False, None, None)
-    assert not default_families(table)["kernel"]
-    reason = default_families(replace(table, is_timed=True))["kernel"]
-    assert "2,000 where time is limited" in reason
+def test_kernel_ridge_is_tried_up_to_some_rows_with_or_without_a_time_limit():
+    table = TableShape(5000, 5, 1, False, False, None, None)
     losses = {"local linear (standardized)": 0.1}
-    assert len(list(FAMILIES["kernel"](table, losses))) == 1
-    assert not list(FAMILIES["kernel"](replace(table, is_timed=True), losses))
+    for is_timed in (False, True):
+        few = replace(table, is_timed=is_timed)
+        assert not default_families(few)["kernel"]
+        assert len(list(FAMILIES["kernel"](few, losses))) == 1
+        many = replace(few, n_rows=5001)
+        assert "tried on at most 5,000" in default_families(many)["kernel"]
+        assert not list(FAMILIES["kernel"](many, losses))
 
 
 def test_pipelines_can_be_base_models():

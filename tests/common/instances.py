@@ -127,7 +127,7 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
         },
     ],
     "TableEncoder": [{"encoding": "tree"}],
-    "TruncatedRBFClassifier": [{"loss": "log_loss"}],
+    "TruncatedRBFClassifier": [{"solver": "dual"}],
     "WeightedLDA": [{"shrinkage": "auto"}],
     "WhiteningTransformer": [{"method": "zca"}, {"method": "pca"}],
 }

@@ -203,9 +203,6 @@ def test_blocks_of_one_class_keep_every_class(table):
     ("options", "message"),
     [
         ({"gating": "soft"}, "gating='soft'.*use gating='hard'"),
-        ({"monotone": True}, "monotone=True"),
-        ({"selection": "validation"}, "selection='validation'"),
-        ({"init": np.zeros(400, dtype=int)}, "use init='kmeans'"),
         ({"init": "random"}, "use init='kmeans'"),
     ],
 )

@@ -36,14 +36,6 @@ def test_two_regions_find_the_ridge_of_a_roof(roof):
     assert model.train_error_ == pytest.approx(np.mean((y - model.predict(X)) ** 2))
 
 
-def test_monotone_sweeps_never_raise_the_loss(roof):
-    model = SpacePartitioningRegressor(
-        n_regions=4, n_init=4, init="random", monotone=True, max_iter=200, random_state=0
-    ).fit(*roof)
-    for cascade in model.restarts_:
-        assert np.all(np.diff(cascade.history["error"]) <= 1e-12)
-
-
 class PlainRidge(Ridge):
     """Not the exact class, hence cloned and fitted like any estimator."""
 

@@ -65,13 +65,12 @@ def test_a_cluster_of_one_class_predicts_it():
     assert three.score(X, group) == 1.0
 
 
-@pytest.mark.parametrize("n_levels", [1, 2])
-def test_exact_solution_is_the_cold_one_in_fewer_steps(n_levels):
+def test_exact_solution_is_the_cold_one_in_fewer_steps():
     X, _ = make_blobs(600, centers=9, cluster_std=0.5, center_box=(-12, 12), random_state=0)
     signs = np.where(np.sin(3 * X[:, 0]) + np.cos(2 * X[:, 1]) > 0, 1.0, -1.0)
-    model = DivideConquerSVC(
-        10.0, 3.0, n_clusters=9, prediction="exact", n_levels=n_levels, random_state=0
-    ).fit(X, signs)
+    model = DivideConquerSVC(10.0, 3.0, n_clusters=9, prediction="exact", random_state=0).fit(
+        X, signs
+    )
     alpha, gradient = np.zeros(600), -np.ones(600)
     steps, _ = _divide_conquer.descend_dual(
         X, signs, np.full(600, 10.0), 3.0, alpha, gradient, 1e-3, 10**7, 600

@@ -79,8 +79,12 @@ def test_orthogonal_projection_is_orthogonal_and_nearest(moons, surface):
     assert cosine.min() > 1 - 1e-4
     assert found.n_evaluations.mean() <= 25
     assert np.isin(found.status, (SurfaceStatus.CONVERGED, SurfaceStatus.KINK)).all()
-    # No point of a dense sample of the surface is nearer.
-    near = cKDTree(surface.sample(2000, random_state=1)).query(X)[0]
+    # No point of many on the surface is nearer.
+    rows = np.random.RandomState(1).uniform(X.min(axis=0), X.max(axis=0), size=(2000, 2))
+    many = DecisionSurface(model, n_surface_points=2000, random_state=1).fit(rows).surface_points_
+    assert len(many) > 200
+    assert np.abs(model.decision_function(many)).max() < 1e-4
+    near = cKDTree(many).query(X)[0]
     assert (np.abs(found.distances) <= near * 1.01).mean() >= 0.99
     assert_array_equal(found.distances > 0, model.predict(X) == 1)
     assert_allclose(np.abs(found.distances), np.linalg.norm(offset, axis=1), atol=1e-9)
@@ -316,8 +320,6 @@ def test_one_prediction_for_all_rows_warns_and_measures_infinity(noisy):
     assert_array_equal(found.status, SurfaceStatus.NO_SURFACE)
     assert_array_equal(found.distances, np.inf)
     assert_array_equal(found.points, alone[:3])
-    with pytest.raises(ValueError, match="No point of the surface is known"):
-        surface.sample(3)
     # A row on the other side brings its own segment.
     other = X[model.predict(X) == 0][:2]
     assert np.isfinite(surface.distance(other)).all()
@@ -441,17 +443,9 @@ def test_rules_without_scores_have_surfaces_too(noisy):
     assert_allclose(surface.distance(X[:20]), X[:20, 0] - 0.25, atol=0.02)
     found = surface.along([[0.0, 0.0]], [1.0, 0.0])
     assert_allclose(found.points, [[0.25, 0.0]], atol=1e-4)
-    points = surface.sample(10, random_state=0)
-    assert_allclose(points[:, 0], 0.25, atol=1e-4)
+    assert_allclose(surface.surface_points_[:, 0], 0.25, atol=1e-4)
     normals = surface.normal(X[:5])
     assert (normals[:, 0] > 0.9).all()
-
-
-def test_sample_lies_on_the_surface(surface):
-    points = surface.sample(50, random_state=0)
-    assert points.shape == (50, 2)
-    assert np.abs(surface.estimator_.decision_function(points)).max() < 1e-4
-    assert_array_equal(points, surface.sample(50, random_state=0))
 
 
 def test_a_model_of_one_class_has_no_surface():

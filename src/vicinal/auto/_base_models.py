@@ -66,7 +66,8 @@ _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 _MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
-_FAST_FAMILIES = ("constant", "linear", "kernel", "forest", "boosting", "svm")
+# In regression, boosted trees take little time next to kernel ridge.
+_FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
 # over the leaves of a large one gains in addition in classification.
 _PROBE_TREES, _PROBE_SHARE, _PROBE_BONUS = 30, 25.0, 0.02
@@ -465,15 +466,10 @@ def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 
 def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield kernel ridge in the gradient metric, for smooth targets of small tables."""
-    if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape):
+    if not shape.is_classification and shape.n_rows <= _MAX_KERNEL_ROWS:
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
         whole = shape.n_rows > _MAX_KERNEL_FOLDS
         yield Spec(_KERNEL, model, once=True, seconds=1.5 * shape.thousands, whole=whole)
-
-
-def _max_kernel_rows(shape: TableShape) -> int:
-    """Return how many rows kernel ridge is tried on: one fit cannot be stopped in time."""
-    return _MAX_KERNEL_FOLDS if shape.is_timed else _MAX_KERNEL_ROWS
 
 
 # Networks of each fold, all of which are kept.
@@ -533,12 +529,12 @@ def default_families(shape: TableShape) -> dict[str, str]:
         families = {"constant": "", "boosting": "", **families}
     if shape.n_rows > _MAX_SVM_ROWS:
         families["svm"] = _too_many("square", _MAX_SVM_ROWS)
-    if shape.n_rows > _max_kernel_rows(shape) and not shape.is_classification:
-        limit = " where time is limited" if shape.is_timed else ""
-        families["kernel"] = _too_many("cube", _max_kernel_rows(shape)) + limit
+    if shape.n_rows > _MAX_KERNEL_ROWS and not shape.is_classification:
+        families["kernel"] = _too_many("cube", _MAX_KERNEL_ROWS)
     if shape.preset == "fast":
+        fast = _FAST_FAMILIES if shape.is_classification else (*_FAST_FAMILIES, "boosting")
         for family in FAMILIES:
-            if family not in _FAST_FAMILIES and not families[family]:
+            if family not in fast and not families[family]:
                 families[family] = "it is not part of preset='fast'"
     for family in set(families).difference(shape.rules.families or families):
         families[family] = "it does not run on a GPU; pass NumPy arrays to try it"

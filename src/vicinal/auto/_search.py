@@ -58,7 +58,7 @@ _CERTAIN, _SEPARATED = 2.0, 3.0
 # Models of less than so many seconds are always tried.
 _CHEAP = 0.2
 # How many times as long as estimated a model may take while the pace of the machine is unknown.
-_UNKNOWN_PACE = 5.0
+_UNKNOWN_PACE = 3.0
 # Settings of a grid whose loss on the first fold is larger by this factor are dropped.
 _CLOSE = 1.05
 # Share of a fit that is left where the trial has learned most of it.

@@ -26,7 +26,7 @@ _TABLE = {
     "whole": "Tree.n_features _batch_size _init_size _max_components _max_degree _max_features "
     "_max_samples _min_degree _n_components _n_features _n_features_out _n_init _n_out_full "
     "_n_samples _n_since_last_reassign _no_improvement _no_improvement_count _random_seed "
-    "_training_dim batch_size_ best_index_ fit_status_ leaf_size max_features_ max_samples_ "
+    "_training_dim batch_size_ best_index_ fit_status_ max_features_ max_samples_ "
     "missing_values_bin_idx_ n_bins n_components_ n_estimators_ n_features_ n_features_in_ "
     "n_features_out_ n_features_with_missing_ n_layers_ n_neighbors_ n_nonzero_coefs_ "
     "n_output_features_ n_outputs_ n_quantiles_ n_samples_ n_samples_fit_ n_skips_invalid_data_ "
@@ -52,7 +52,7 @@ _TABLE = {
     "max_train_size test_size train_size TimeSeriesSplit.gap _default_test_size "
     "extrapolate Kernel.metric has_uint32 uinteger has_gauss gauss",
     "number": "a_ b_ _beta_loss _gamma beta_ constant_value gamma_ target_mean_ X_max_ X_min_ _tol "
-    "K_fit_all_ HuberRegressor.scale_ bandwidth_ best_threshold_ epsilon_ quantile power delta",
+    "K_fit_all_ HuberRegressor.scale_ best_threshold_ epsilon_ quantile power delta",
     # Statistics of the fit, which predictions do not depend on.
     "numbers": "C_ Cs_ _average_coef _average_intercept _best_coefs _best_intercepts _counts "
     "_ewa_inertia _ewa_inertia_min _expanded_class_weight _num_iter _standard_coef "

@@ -14,9 +14,6 @@ from vicinal._base._compat import num_samples
 from vicinal._kernels.local._polynomials import (
     LinePoints,
     LineWindow,
-    grid_twists,
-    hermite_grid,
-    quantile_nodes,
     smooth_line,
 )
 from vicinal._kernels.local._smoothing import (
@@ -277,16 +274,17 @@ def make_fit(data, rule, solver, alpha: float, outside, factor=None) -> LocalFit
     return kind(data, rule, solver, float(alpha), outside, factor)
 
 
+# Rows between two nodes of an interpolated curve, as a share of those in a neighbourhood.
+_CELL = 0.2
+
+
 @saved()
 @dataclass(frozen=True)
 class InterpolatedFit(LocalFit):
-    """Local polynomials at the nodes of a grid, with cubic interpolation.
+    """Local polynomials of one column at the nodes of a cubic spline.
 
-    Queries outside the nodes are fitted directly. ``cell`` is the number of rows in a grid cell, as
-    a share of those in a neighbourhood.
+    Queries outside the nodes are fitted directly.
     """
-
-    cell: float = 0.2
 
     @cached_property
     def direct(self) -> LocalFit:
@@ -294,61 +292,43 @@ class InterpolatedFit(LocalFit):
         parts = (self.data, self.rule, self.solver, self.alpha, self.outside, self.factor)
         return make_fit(*parts)
 
-    @property
-    def n_nodes(self) -> int | None:
-        """Number of fits behind the surface; ``None`` where rows span no cell."""
-        return (
-            None if self.surface is None else int(np.prod([len(axis) for axis in self.surface[0]]))
-        )
-
     @cached_property
-    def surface(self) -> tuple | None:
-        """(nodes along each axis, values, slopes, mixed derivatives of a grid)."""
-        rows = self.data.rows
-        n_cells = self.data.total_weight / max(1.0, self.cell * int(self.rule.count))
-        # Twice as many cells a side as the rows need: a grid cannot adapt to their density.
-        side = int(np.ceil(n_cells)) if rows.shape[1] == 1 else 2 * int(np.ceil(np.sqrt(n_cells)))
-        nodes = tuple(quantile_nodes(column, side) for column in rows.T)
-        if min(map(len, nodes)) < 2:
+    def curve(self) -> CubicHermiteSpline | None:
+        """The interpolated predictions; ``None`` where all rows are equal."""
+        n_cells = np.ceil(self.data.total_weight / max(1.0, _CELL * int(self.rule.count)))
+        shares = np.linspace(0.0, 1.0, int(n_cells) + 1)
+        nodes = np.unique(np.quantile(self.data.rows[:, 0], shares))
+        if len(nodes) < 2:
             return None
-        points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
-        values, slopes = self._at_nodes(points.reshape(-1, rows.shape[1]))
-        values = values.reshape(*points.shape[:-1], -1)
-        slopes = slopes.reshape(*values.shape, -1)
-        return nodes, values, slopes, grid_twists(nodes, slopes) if len(nodes) == 2 else None
+        return CubicHermiteSpline(nodes, *self._at_nodes(nodes[:, None]))
 
     def _at_nodes(self, nodes) -> tuple[np.ndarray, np.ndarray]:
-        """Return values and slopes of the direct surface at the nodes."""
+        """Return values and slopes of the direct fits at the nodes, (n_nodes, n_outputs)."""
         if isinstance(self.direct, LineFit):
             values, slopes, solved = self.direct.on_line(nodes)
             if solved.all():
-                return values, slopes[:, :, None]
+                return values, slopes
         parts = [
             self.solver.linear_models(self.data, design, found, self.alpha)
             for _, design, found in self._localized(nodes, nodes)
         ]
         values, slopes = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return values, slopes
+        return values, slopes[:, :, 0]
 
     def at(self, coords, design, method: str | None = None) -> np.ndarray:
         """Return the predictions of queries in coordinates of the search and of the design."""
-        if self.surface is None:
+        if self.curve is None:
             return self.direct.at(design, design)
-        nodes, values, slopes, twists = self.surface
-        inside = np.ones(len(design), dtype=bool)
-        for column, axis in zip(design.T, nodes, strict=True):
-            inside &= (column >= axis[0]) & (column <= axis[-1])
-        if twists is None:
-            out = CubicHermiteSpline(nodes[0], values, slopes[..., 0])(design[:, 0])
-        else:
-            out = hermite_grid(nodes, values, slopes, twists, design)
-        if not inside.all():
-            rest = np.ascontiguousarray(design[~inside])
-            out[~inside] = self.direct.at(rest, rest)
+        x = design[:, 0]
+        out = self.curve(x)
+        outside = (x < self.curve.x[0]) | (x > self.curve.x[-1])
+        if outside.any():
+            rest = np.ascontiguousarray(design[outside])
+            out[outside] = self.direct.at(rest, rest)
         return out
 
     def predictions_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions of the direct surface and |l(q)|^2 of each query."""
+        """Return predictions of the direct fits and |l(q)|^2 of each query."""
         return self.direct.predictions_and_norms(X)
 
 
@@ -373,15 +353,14 @@ def fitted_model(
     if settings.outside == "nan":
         outside = np.full(len(outside), np.nan)
     solver = rows.suited(at_degree(settings.solver, degree))
-    parts = (rows, rule, solver, float(alpha), outside, settings.factor)
-    if settings.cell is None:
-        return reweighted(make_fit(*parts), settings.robust_iterations)
-    if rows.n_columns > 2:
+    if settings.interpolate and rows.n_columns > 1:
         raise ValueError(
-            f'surface="interpolate" needs one or two columns, and X has {rows.n_columns}; use '
+            f'surface="interpolate" needs one column, and X has {rows.n_columns}; use '
             'surface="direct".'
         )
-    return reweighted(InterpolatedFit(*parts, settings.cell), settings.robust_iterations)
+    make = InterpolatedFit if settings.interpolate else make_fit
+    model = make(rows, rule, solver, float(alpha), outside, settings.factor)
+    return reweighted(model, settings.robust_iterations)
 
 
 def store(estimator: Any, chosen: Any, settings: LocalSettings, compared: Sequence = ()) -> None:

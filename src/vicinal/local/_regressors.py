@@ -529,11 +529,8 @@ class LoessRegressor(BaseLocalRegressor):
     degree : {0, 1, 2}, default=2
         Degree of the local polynomial.
     surface : {"direct", "interpolate"}, default="direct"
-        ``"interpolate"`` fits at the nodes of a grid only and interpolates between them: much
-        faster for many rows, with a small error. For one or two columns.
-    cell : float, default=0.2
-        With ``surface="interpolate"``: rows in a grid cell, as a share of those in a neighbourhood.
-        Smaller is closer to the direct surface.
+        ``"interpolate"`` fits at some nodes only, five for each neighbourhood, and interpolates
+        between them: much faster for many rows, with a small error. For one column.
     metric : str or transformer, default="euclidean"
         As for :class:`LocalRegressor`; ``"standardized"`` for columns in different units.
 
@@ -547,8 +544,6 @@ class LoessRegressor(BaseLocalRegressor):
         Neighbourhoods adapt to the density of the rows.
     metric_ : str or transformer
         Metric in use.
-    n_nodes_ : int or None
-        Number of fits behind an interpolated surface.
 
     See Also
     --------
@@ -595,7 +590,6 @@ class LoessRegressor(BaseLocalRegressor):
         "degree": [Options(Integral, {0, 1, 2})],
         "robust_iterations": [Interval(Integral, 0, None, closed="left")],
         "surface": [StrOptions({"direct", "interpolate"})],
-        "cell": [Interval(Real, 0, 1, closed="right")],
         **{name: SHARED_CONSTRAINTS[name] for name in ("metric", "algorithm", "n_jobs")},
     }
 
@@ -608,7 +602,6 @@ class LoessRegressor(BaseLocalRegressor):
         degree=2,
         robust_iterations=0,
         surface="direct",
-        cell=0.2,
         metric="euclidean",
         algorithm="auto",
         n_jobs=None,
@@ -624,9 +617,7 @@ class LoessRegressor(BaseLocalRegressor):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
-        self._fit_data(local_data(self, X, y, sample_weight, None, accept_sparse=False))
-        self.n_nodes_ = getattr(self._model, "n_nodes", None)
-        return self
+        return self._fit_data(local_data(self, X, y, sample_weight, None, accept_sparse=False))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

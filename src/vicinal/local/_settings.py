@@ -50,7 +50,6 @@ _DEFAULTS = {
     "location_columns": None,
     "outside": "nearest",
     "surface": "direct",
-    "cell": None,
     "calibration": None,
     "class_weight": None,
     "random_state": None,
@@ -84,8 +83,8 @@ class LocalSettings:
         Factors on the weights of training rows (classes).
     robust_iterations : int
         Refits with weights by residuals.
-    cell : float or None
-        Size of the cells of an interpolated surface.
+    interpolate : bool
+        Whether predictions are interpolated between fits.
     has_temperature : bool
         Whether scores become probabilities by a temperature.
     random_state, verbose, name
@@ -106,7 +105,7 @@ class LocalSettings:
     search: NeighborSearch
     factor: np.ndarray | None
     robust_iterations: int
-    cell: float | None
+    interpolate: bool
     has_temperature: bool
     random_state: Any
     verbose: int
@@ -182,7 +181,7 @@ def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
         ),
         factor=factor,
         robust_iterations=p.robust_iterations,
-        cell=p.cell if p.surface == "interpolate" else None,
+        interpolate=p.surface == "interpolate",
         has_temperature=p.calibration is not None and solver.link in ("score", "margin"),
         random_state=p.random_state,
         verbose=p.verbose,

@@ -53,15 +53,13 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         :math:`e^{d(d-1)/n}` (Akaike's criterion for the additional parameters).
     n_rounds : int, default=5
         Number of times the metric is learned from the gradients; 0 is kernel ridge regression.
-    alphas : array-like of shape (n_alphas,), default=None
-        Ridge penalties to select from; ``None`` is the powers of ten from 1e-6 to 10.
     max_block_size : int, default=5000
         Largest number of rows of one model. More rows are split at medians along the direction in
         which the prediction changes most. A tenth of the rows on each side of a split belong to
         both blocks, whose predictions are averaged there.
     random_state : int, RandomState instance or None, default=None
-        Seed of the rows of a larger block from which the metric (500 rows; 350 if diagonal) and
-        scale and penalty (1,000 rows) are learned.
+        Seed of the rows of a larger block from which the metric (500 rows; from 350 if diagonal)
+        and scale and penalty (1,000 rows) are learned.
 
     Attributes
     ----------
@@ -83,7 +81,6 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         "kernel": [StrOptions({"gaussian", "laplace"})],
         "metric": [StrOptions({"auto", "diagonal", "full"})],
         "n_rounds": [Interval(Integral, 0, None, closed="left")],
-        "alphas": ["array-like", None],
         "max_block_size": [Interval(Integral, 10, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -95,7 +92,6 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         *,
         metric="auto",
         n_rounds=5,
-        alphas=None,
         max_block_size=5000,
         random_state=None,
         verbose=0,
@@ -189,8 +185,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     With two rounds or more, the rounds start both at a narrow scale and at the scale of least
     error, and the better start continues: a wide kernel is close to a polynomial of low degree and
     cannot see columns of higher-order effect. The rounds use 500 rows of a larger block (350 if the
-    metric is diagonal). Then scale and penalty are selected again on 1,000 rows, and the metric is
-    learned again from these gradients.
+    metric is diagonal, with at most 17 columns). Then scale and penalty are selected again on 1,000
+    rows, and the metric is learned again from these gradients.
 
     References
     ----------
@@ -380,7 +376,6 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
         *,
         metric="auto",
         n_rounds=5,
-        alphas=None,
         max_block_size=5000,
         class_weight=None,
         random_state=None,

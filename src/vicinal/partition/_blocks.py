@@ -54,7 +54,7 @@ from vicinal.partition._learners import (
     logistic_options,
 )
 
-# Rows sampled for first centres and hyperplanes, and for n_regions="auto".
+# Rows sampled for first centres, and for n_regions="auto".
 SAMPLE_ROWS = 20_000
 
 
@@ -304,7 +304,7 @@ class BlockEngine:
             found = self._totals[run]
             has_converged = found.digest == before[run].digest or run.n_regions == 1
             sizes = np.array([n_rows for n_rows, *_ in found.sums])
-            outcomes.append(Outcome(found.loss / self.table.weight, sizes, has_converged, {}))
+            outcomes.append(Outcome(found.loss / self.table.weight, sizes, has_converged))
         return outcomes
 
     def _visit(self, runs: list[Run]) -> None:
@@ -399,17 +399,10 @@ def _add_starts(left: list[tuple], right: list[tuple]) -> list[tuple]:
 
 def fit_blocks(model: Any, blocks: Blocks) -> tuple[tuple[list[stages.Cascade], Any], Any]:
     """Return what ``fit_cascades`` does, and the scaler; set ``classes_`` of a classifier."""
-    only: dict = {"selection": "train", "monotone": False}
-    if is_classifier(model):
-        only["gating"] = "hard"
-    refuse(model, why="by blocks of rows", **only)
+    only = {"gating": "hard"} if is_classifier(model) else {}
+    refuse(model, why="by blocks of rows", init="kmeans", **only)
     blocks, found = survey(blocks, has_classes=is_classifier(model))
-    if not isinstance(model.init, str) or model.init != "kmeans":
-        raise ValueError(
-            "init is not 'kmeans', the only first assignment of a fit by blocks of rows; use "
-            "init='kmeans', or fit to a sample in memory."
-        )
-    settings, moments = resolve(model, None, found.n_rows), found.moments
+    settings, moments = resolve(model, None), found.moments
     width = blocks.n_features
     gate_learner = class_learner(settings.reject_estimator, "reject_estimator", width)
     if found.classes is None:
@@ -456,7 +449,7 @@ def _fit_table(
     cascades = run_sweeps(engine, runs, max_iter=settings.max_iter, keep=model.keep)
     for cascade in cascades:
         cascade.prune()
-    return sorted(cascades, key=lambda cascade: cascade.selection_error), errors
+    return sorted(cascades, key=lambda cascade: cascade.train_error), errors
 
 
 def _weigh_classes(block: TrainingData, classes, factors) -> TrainingData:

@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from vicinal._base import (
     TrainingData,
-    as_numpy,
     class_factors,
     namespace,
     parallel_map,
@@ -62,7 +60,6 @@ class Settings:
     model: Any
     region_estimator: Any
     reject_estimator: Any
-    first_region: np.ndarray | None  # the assignment that the user gave as ``init``
     n_init: int
     max_iter: int
     is_soft: bool
@@ -73,10 +70,10 @@ class Settings:
         return self.is_soft or hasattr(self.region_estimator, "predict_proba")
 
 
-def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
+def resolve(model: Any, data: TrainingData | None) -> Settings:
     """Return the settings of a fit; ``data`` is ``None`` for a table in blocks of rows."""
-    gating, first, n_init = getattr(model, "gating", "hard"), None, model.n_init
-    is_soft, (region, reject) = gating == "soft", learners(model)
+    gating, (region, reject) = getattr(model, "gating", "hard"), learners(model)
+    is_soft = gating == "soft"
     if data is not None and (is_soft or not (is_plain_lda(region) and is_plain_lda(reject))):
         data.check_on_host(
             f"region_estimator={model.region_estimator!r}, reject_estimator="
@@ -84,9 +81,7 @@ def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
             "arrays; use region_estimator='lda' with hard gates"
         )
     max_iter = model.max_iter or (_MAX_SOFT_ITERATIONS if is_soft else _MAX_SWEEPS)
-    if not isinstance(model.init, str):
-        first, n_init = _first_region(model.init, model.n_regions, n_samples), 1
-    return Settings(model, region, reject, first, n_init, max_iter, is_soft)
+    return Settings(model, region, reject, model.n_init, max_iter, is_soft)
 
 
 def learners(model: Any) -> tuple[Any, Any]:
@@ -97,26 +92,6 @@ def learners(model: Any) -> tuple[Any, Any]:
     if isinstance(region, str):
         region = {**CLASSIFIERS, **REGRESSORS}[region]
     return region, CLASSIFIERS[reject] if isinstance(reject, str) else reject
-
-
-def _first_region(init: Any, n_regions: Any, n_samples: int) -> np.ndarray:
-    """Return the assignment that the user gave, checked."""
-    region = as_numpy(init)
-    if n_regions == "auto":
-        raise ValueError(
-            "init is an array of regions, but n_regions='auto'; set n_regions to an integer."
-        )
-    if region.shape != (n_samples,) or region.dtype.kind not in "iu":
-        raise ValueError(
-            f"init has dtype {region.dtype} and shape {region.shape}; use a name, or integers of "
-            f"shape ({n_samples},), one region per sample."
-        )
-    if region.min() < 0 or region.max() >= n_regions:
-        raise ValueError(
-            f"init names regions from {region.min()} to {region.max()}; with "
-            f"n_regions={n_regions} they must lie in [0, {n_regions - 1}]."
-        )
-    return region.astype(np.int64)
 
 
 def weigh_classes(data: TrainingData, class_weight: Any) -> TrainingData:
@@ -130,26 +105,9 @@ def weigh_classes(data: TrainingData, class_weight: Any) -> TrainingData:
 
 def fit_cascades(data: TrainingData, settings: Settings) -> tuple[list[Cascade], Any]:
     """Return the cascades of all starts, the best first, and the errors of "auto" or ``None``."""
-    model, rng = settings.model, check_random_state(settings.model.random_state)
+    rng = check_random_state(settings.model.random_state)
     n_regions, errors = choose_n_regions(data, settings, rng)
-    train, validation = data, None
-    if model.selection == "validation" and n_regions > 1:
-        train, validation = data.hold_out(model.validation_fraction, rng)
-        if not len(validation):
-            raise ValueError(
-                f"validation_fraction={model.validation_fraction} of {len(data)} samples is "
-                "less than one sample; raise it, or use selection='train'."
-            )
-    cascades = _run_starts(train, validation, n_regions, settings, rng)
-    n_open = sum(not cascade.converged for cascade in cascades)
-    if model.monotone and n_open:
-        warnings.warn(
-            f"{n_open} of {len(cascades)} starts did not converge within "
-            f"{max(cascade.n_iter for cascade in cascades)} sweeps; raise max_iter.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-    return cascades, errors
+    return _run_starts(data, n_regions, settings, rng), errors
 
 
 def choose_n_regions(
@@ -175,8 +133,7 @@ def choose_n_regions(
         gets_worse = len(tried) > 2 and min(tried[-2:]) > min(tried[:-2])
         if n_regions > len(train) or (gets_worse and data.classes is not None):
             break
-        inner = validation if model.selection == "validation" and n_regions > 1 else None
-        cascades = _run_starts(train, inner, n_regions, trial, rng)
+        cascades = _run_starts(train, n_regions, trial, rng)
         cascades = cascades[:1] if model.combine == "best" else cascades
         errors[n_regions] = _combined_loss(cascades, validation, settings)
     # The first of equal errors, that is the fewest regions.
@@ -214,16 +171,12 @@ def _combined_loss(cascades: list[Cascade], data: TrainingData, settings: Settin
 
 
 def _run_starts(
-    data: TrainingData,
-    validation: TrainingData | None,
-    n_regions: int,
-    settings: Settings,
-    rng: np.random.RandomState,
+    data: TrainingData, n_regions: int, settings: Settings, rng: np.random.RandomState
 ) -> list[Cascade]:
     """Fit one cascade per start and return them, the best first."""
     model, seed = settings.model, settings.model.random_state
     if settings.is_soft:
-        start: Any = partial(soft_start, data, validation, n_regions, settings)
+        start: Any = partial(soft_start, data, n_regions, settings)
         shares_memory = True
     elif n_regions == 1:
         own = int(seed) if isinstance(seed, Integral) else random_seeds(rng, 1)[0]
@@ -231,12 +184,12 @@ def _run_starts(
         run = Run(1, None)
         run.models = [learner.fit_region(data, data.array(np.arange(len(data))), own)]
         error = weighted_mean(learner.losses(run.models, data)[0, :], data.weights)
-        run.record(Outcome(error, np.array([len(data)]), True, {}), "last")
+        run.record(Outcome(error, np.array([len(data)]), True), "last")
         return [run.result()]
     else:
         learner = make_learner(settings.region_estimator, data, "region_estimator")
         gate_learner = make_learner(settings.reject_estimator, data, "reject_estimator")
-        engine = ArrayEngine(data, learner, gate_learner, model.monotone, validation)
+        engine = ArrayEngine(data, learner, gate_learner)
         start = partial(hard_start, engine, n_regions, settings)
         shares_memory = engine.is_compiled
     # One BLAS thread per start, so that results do not depend on how many run in parallel.
@@ -250,16 +203,10 @@ def _run_starts(
             label=type(model).__name__,
             verbose=model.verbose,
         )
-    return sorted(cascades, key=lambda cascade: cascade.selection_error)
+    return sorted(cascades, key=lambda cascade: cascade.train_error)
 
 
-def soft_start(
-    data: TrainingData,
-    validation: TrainingData | None,
-    n_regions: int,
-    settings: Settings,
-    seed: int,
-) -> Cascade:
+def soft_start(data: TrainingData, n_regions: int, settings: Settings, seed: int) -> Cascade:
     """Fit a soft cascade from one start."""
     problem = data.X, data.y, data.weights, n_regions, len(data.classes), settings.model.alpha
     (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
@@ -278,7 +225,6 @@ def soft_start(
         soft=True,
     )
     cascade.train_error = _error(cascade, data)
-    cascade.selection_error = _error(cascade, data if validation is None else validation)
     cascade.region_sizes = np.bincount(cascade.apply(data.X), minlength=n_regions)
     cascade.history = {"objective": np.array(objectives)}
     cascade.n_iter, cascade.converged = len(objectives), converged
@@ -303,7 +249,6 @@ class Outcome(NamedTuple):
     error: float  # weighted training loss
     region_sizes: np.ndarray
     has_converged: bool  # nothing moved since the last sweep
-    recorded: dict[str, float]  # further entries of the history: "validation_error", "objective"
     region: Any = None  # of every row, if the engine stores it
 
 
@@ -336,14 +281,12 @@ class Run:
             "error": outcome.error,
             "region_sizes": outcome.region_sizes,
             "disagreement": self.disagreement.copy(),
-            **outcome.recorded,
         }
         for name, value in values.items():
-            self.history.setdefault(name, []).append(value)
-        error = outcome.recorded.get("validation_error", outcome.error)
-        if keep == "last" or self.best is None or error < self.best.selection_error:
+            self.history[name].append(value)
+        if keep == "last" or self.best is None or outcome.error < self.best.train_error:
             self.best = Cascade(list(self.models), list(self.gates))
-            self.best.train_error, self.best.selection_error = outcome.error, error
+            self.best.train_error = outcome.error
             self.best.region_sizes, self.best_region = outcome.region_sizes, outcome.region
         self.converged = outcome.has_converged
 
@@ -362,8 +305,8 @@ def run_sweeps(engine: Any, runs: list[Run], *, max_iter: int, keep: str) -> lis
 
     A sweep refits all region models, then the gates from the last to the first, then routes again.
     An engine provides ``n_rows``; ``region_problems(runs)`` and ``gate_problems(runs, k)``, the
-    rows of every region and of one gate; ``set_regions`` and ``set_gate``, which store new models
-    (with ``monotone``, those that lower the loss); and ``reroute(runs)``, the results of a sweep.
+    rows of every region and of one gate; ``set_regions`` and ``set_gate``, which store new models;
+    and ``reroute(runs)``, the results of a sweep.
     """
     open_runs = runs
     for _ in range(max_iter):
@@ -426,7 +369,6 @@ class _RowState:
     losses: Any = None  # (n_regions, n_samples)
     passed_on: dict[int, Any] = field(default_factory=dict)
     later: Any = None  # loss of the stages after the current gate
-    gate: Any = None  # rows, labels and weights of the current gate
     loss: Any = None  # of every row, after the last sweep
 
     def next_seed(self) -> int:
@@ -442,22 +384,10 @@ class ArrayEngine:
         Training samples, in memory or on a device.
     region_learner, gate_learner : learners
         How region models and gates are fitted.
-    monotone : bool
-        Whether a new model replaces the old one only if it lowers its term of the training loss.
-    validation : TrainingData or None
-        Samples on which sweeps are compared instead of the training samples.
     """
 
-    def __init__(
-        self,
-        data: TrainingData,
-        region_learner: Any,
-        gate_learner: Any,
-        monotone: bool,
-        validation: TrainingData | None = None,
-    ) -> None:
-        self.data, self.validation, self.monotone = data, validation, monotone
-        self.region_learner, self.gate_learner = region_learner, gate_learner
+    def __init__(self, data: TrainingData, region_learner: Any, gate_learner: Any) -> None:
+        self.data, self.region_learner, self.gate_learner = data, region_learner, gate_learner
         self.n_rows, self.weights = len(data), data.weights
 
     @property
@@ -466,18 +396,11 @@ class ArrayEngine:
         learners = self.region_learner, self.gate_learner
         return not any(isinstance(learner, EstimatorLearner) for learner in learners)
 
-    def first_regions(self, settings: Any, n_regions: int, rng: np.random.RandomState) -> Any:
+    def first_regions(self, init: str, n_regions: int, rng: np.random.RandomState) -> Any:
         """Return the region of each sample before the first sweep."""
-        data, init = self.data, settings.model.init
-        if settings.first_region is not None:
-            return data.array(settings.first_region[data.positions])
         if init == "random":
-            return data.array(rng.randint(n_regions, size=self.n_rows))
-        if init == "classes":
-            by_class = kernels.assign_classes(np.arange(len(data.classes)), n_regions, rng)
-            return data.xp.take(data.array(by_class), data.y)
-        assign = kernels.assign_hyperplanes if init == "hyperplane" else kernels.assign_kmeans
-        return assign(data.X, self.weights, n_regions, rng)
+            return self.data.array(rng.randint(n_regions, size=self.n_rows))
+        return kernels.assign_kmeans(self.data.X, self.weights, n_regions, rng)
 
     def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
         return [
@@ -494,48 +417,26 @@ class ArrayEngine:
         return Problem(rows.shape[0], partial(fit, data, rows, seed), fit_all)
 
     def set_regions(self, run: Run, models: list) -> None:
-        state = run.state
-        losses = self.region_learner.losses(models, self.data)
-        if self.monotone and state.losses is not None:
-            new, old = (self._region_losses(of, state.region) for of in (losses, state.losses))
-            stays = ~(new < old)
-            xp = namespace(losses)
-            old_ones = xp.asarray(stays, device=compat.device(losses))[:, None]
-            losses = xp.where(old_ones, state.losses, losses)
-            models = [run.models[k] if stays[k] else model for k, model in enumerate(models)]
-        run.models, state.losses = models, losses
-        state.later = losses[run.n_regions - 1, :]
-
-    def _region_losses(self, losses: Any, region: Any) -> np.ndarray:
-        """Return the weighted loss of each region's model on the rows of the region."""
-        xp = namespace(losses)
-        kinds = xp.arange(losses.shape[0], device=compat.device(losses))
-        costs = xp.astype(losses, self.weights.dtype) * self.weights
-        own = xp.where(region[None, :] == kinds[:, None], costs, xp.zeros_like(costs))
-        return as_numpy(xp.sum(own, axis=1))
+        run.models, run.state.losses = models, self.region_learner.losses(models, self.data)
+        run.state.later = run.state.losses[run.n_regions - 1, :]
 
     def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
         return [self._gate_problem(run.state, k) for run in runs]
 
     def _gate_problem(self, state: _RowState, k: int) -> Problem:
-        state.gate = kernels.gate_problem(
+        rows, labels, costs = kernels.gate_problem(
             state.losses[k, :], state.later, state.region >= k, self.weights
         )
-        rows, labels, _ = state.gate
         return Problem(
             rows.shape[0],
-            partial(self.gate_learner.fit_gate, self.data, *state.gate, state.next_seed()),
+            partial(self.gate_learner.fit_gate, self.data, rows, labels, costs, state.next_seed()),
             n_passed=int(namespace(labels).sum(labels)),
         )
 
     def set_gate(self, run: Run, k: int, gate: Any) -> None:
-        state, previous = run.state, run.gates[k]
-        if gate is not previous:
-            passed = gate.predict(self.data.X) == 1
-            if self.monotone and previous is not None:
-                new, old = (_gate_cost(d, *state.gate) for d in (passed, state.passed_on[k]))
-                gate, passed = (gate, passed) if new < old else (previous, state.passed_on[k])
-            run.gates[k], state.passed_on[k] = gate, passed
+        state = run.state
+        if gate is not run.gates[k]:
+            run.gates[k], state.passed_on[k] = gate, gate.predict(self.data.X) == 1
         passed, own = state.passed_on[k], state.losses[k, :]
         state.later = namespace(own).where(passed, state.later, own)
 
@@ -554,18 +455,8 @@ class ArrayEngine:
             and bool(xp.all(loss == state.loss))
         )
         state.region, state.loss = region, loss
-        recorded = {}
-        if self.validation is not None:
-            recorded["validation_error"] = _error(Cascade(run.models, run.gates), self.validation)
         sizes = kernels.region_sizes(region, run.n_regions)
-        return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, recorded, region)
-
-
-def _gate_cost(passed: Any, rows: Any, labels: Any, weights: Any) -> float:
-    """Return the cost of wrong decisions on the rows of a gate."""
-    xp = namespace(weights)
-    wrong = xp.take(passed, rows) != (labels > 0)
-    return float(xp.sum(weights * xp.astype(wrong, weights.dtype)))
+        return Outcome(weighted_mean(loss, self.weights), sizes, has_converged, region)
 
 
 def _error(cascade: Cascade, data: TrainingData) -> float:
@@ -580,7 +471,7 @@ def _error(cascade: Cascade, data: TrainingData) -> float:
 def hard_start(engine: ArrayEngine, n_regions: int, settings: Any, seed: int) -> Cascade:
     """Fit regions and gates in turn from one start."""
     rng = np.random.RandomState(seed)
-    region = engine.first_regions(settings, n_regions, rng)
+    region = engine.first_regions(settings.model.init, n_regions, rng)
     run = Run(n_regions, _RowState(region, rng))
     (cascade,) = run_sweeps(engine, [run], max_iter=settings.max_iter, keep=settings.model.keep)
     if isinstance(engine.region_learner, PerceptronLearner):

@@ -24,7 +24,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, validate_params
+from vicinal._base._compat import HasMethods, Interval, StrOptions, validate_params
 from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal.partition._blocks import fit_blocks
@@ -82,10 +82,9 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "n_regions": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"kmeans", "random"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "monotone": ["boolean"],
         "keep": [StrOptions({"best", "last"})],
-        "selection": [StrOptions({"train", "validation"})],
         "combine": [StrOptions({"best", "average"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "scale": ["boolean"],
@@ -109,7 +108,7 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         if n_regions_errors is not None:
             self.n_regions_errors_ = n_regions_errors
         self.restarts_ = cascades if self.combine == "average" else [best]
-        self.start_errors_ = np.array([cascade.selection_error for cascade in cascades])
+        self.start_errors_ = np.array([cascade.train_error for cascade in cascades])
         self.region_estimators_ = best.regions
         self.reject_estimators_ = best.gates
         self.n_regions_ = best.n_regions
@@ -182,11 +181,6 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
             path = replace(path, summary=summary, values=values)
         return [path, *coefficients]
 
-    def _fold_model(self):
-        # An array of first regions has one entry per row, and a fold has fewer rows.
-        model = super()._fold_model()
-        return model if isinstance(self.init, str) else model.set_params(init="kmeans")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = all(get_tags(part).input_tags.sparse for part in learners(self))
@@ -221,31 +215,21 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     max_iter : int, default=None
         Number of sweeps of a start (iterations of L-BFGS for soft gates); ``None`` means 8
         sweeps or 200 iterations. The sweeps need not converge, see Notes.
-    init : {"kmeans", "random", "classes", "hyperplane"} or array-like of int, default="kmeans"
-        First assignment of samples to regions: a few steps of k-means, uniformly at random, each
-        class to one region, random hyperplanes, or one region per sample (one start only). Soft
+    init : {"kmeans", "random"}, default="kmeans"
+        First assignment of samples to regions: a few steps of k-means, or uniformly at random. Soft
         gates always start from random hyperplanes.
     gating : {"hard", "soft"}, default="hard"
         ``"hard"`` fits regions and gates in turn, and one region predicts each sample; ``"soft"``
         maximises the likelihood of a mixture of regions whose weights are given by the gates.
     alpha : float, default=1.0
         Ridge penalty of soft gating, on the scale of a sum over samples.
-    monotone : bool, default=False
-        Whether a refitted stage replaces the old one only if it lowers its own term of the
-        training error. The training error then never rises after the first sweep and the sweeps
-        converge, mostly to a worse classifier.
     keep : {"last", "best"}, default="last"
-        Which sweep of a start to use: the last one, or the one of least error (see
-        ``selection``).
-    selection : {"train", "validation"}, default="train"
-        Data on which starts, and sweeps for ``keep="best"``, are compared. ``"validation"`` holds
-        rows out of the fit.
+        Which sweep of a start to use: the last one, or the one of least training error.
     combine : {"average", "best"}, default="average"
         ``"average"`` averages the probabilities of all starts; ``"best"`` uses the start of least
         error, a single cascade that is easier to interpret.
     validation_fraction : float, default=0.2
-        Share of each class that is held out, for ``n_regions="auto"`` or
-        ``selection="validation"``.
+        Share of each class that is held out for ``n_regions="auto"``.
     scale : bool, default=True
         Whether features are standardised first; sparse ones are divided by their standard
         deviation without centring.
@@ -262,7 +246,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         The cascades used for prediction, best first: all with ``combine="average"``, else one.
         Each has ``regions``, ``gates``, ``history`` and ``train_error``.
     start_errors_ : ndarray of shape (n_init,)
-        Error of each start, ascending, on the data named by ``selection``.
+        Training error of each start, ascending.
     n_regions_errors_ : dict
         Brier score of each candidate on the rows held out for ``n_regions="auto"``; the error for
         perceptrons and for estimators without probabilities. Candidates stop after two that are
@@ -274,8 +258,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     training_history_ : dict of ndarray
         Per sweep of the best start: ``error``, ``region_sizes`` (n_sweeps, n_regions) and
         ``disagreement`` (n_sweeps, n_regions - 1), the share of samples whose loss depends on each
-        gate; ``validation_error`` if rows were held out; ``objective`` per iteration for soft
-        gates.
+        gate; ``objective`` per iteration for soft gates.
 
     See Also
     --------
@@ -302,7 +285,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     A sweep fits all region classifiers, then the gates from the last to the first. An empty region
     keeps its classifier, a region of one class is constant, and a gate without rows does not
     change. The learners do not minimise the 0/1 error itself, so the training error may rise and
-    sweeps rarely converge; there is no convergence warning unless ``monotone=True``.
+    sweeps rarely converge; there is no convergence warning.
 
     Torch tensors and other array-API arrays stay on their device, with ``region_estimator="lda"``
     only; the models are stored on the host.
@@ -342,7 +325,6 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
             HasMethods(["fit", "predict"]),
             None,
         ],
-        "init": [StrOptions({"kmeans", "random", "classes", "hyperplane"}), "array-like"],
         "gating": [StrOptions({"hard", "soft"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -359,9 +341,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         init="kmeans",
         gating="hard",
         alpha=1.0,
-        monotone=False,
         keep="last",
-        selection="train",
         combine="average",
         validation_fraction=0.2,
         scale=True,
@@ -387,7 +367,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
             self, X, y, sample_weight, task="classification", arrays=True, accept_sparse="csr"
         )
         self.classes_ = data.classes
-        settings = resolve(self, data, num_samples(X))
+        settings = resolve(self, data)
         weighed = weigh_classes(data, self.class_weight)
         scaled, self.scaler_ = weighed.standardized() if self.scale else (weighed, None)
         self._store(*fit_cascades(scaled, settings))
@@ -502,22 +482,15 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         Classifier of the gates; it must accept ``sample_weight``.
     max_iter : int, default=None
         Number of sweeps of a start; ``None`` means 8. The sweeps need not converge.
-    init : {"kmeans", "random", "hyperplane"} or array-like of int, default="kmeans"
-        First assignment of samples to regions: a few steps of k-means, uniformly at random, random
-        hyperplanes, or one region per sample (one start only).
-    monotone : bool, default=False
-        Whether a refitted stage replaces the old one only if it lowers its own term of the training
-        loss. The training loss then never rises after the first sweep.
+    init : {"kmeans", "random"}, default="kmeans"
+        First assignment of samples to regions: a few steps of k-means, or uniformly at random.
     keep : {"best", "last"}, default="best"
-        Which sweep of a start to use: the one of least error (see ``selection``) or the last one.
-    selection : {"train", "validation"}, default="train"
-        Data on which starts, and sweeps for ``keep="best"``, are compared.
+        Which sweep of a start to use: the one of least training error or the last one.
     combine : {"average", "best"}, default="average"
         ``"average"`` averages the predictions of all starts; ``"best"`` uses the start of least
         error, a single cascade that is easier to interpret.
     validation_fraction : float, default=0.2
-        Share of the samples that is held out, for ``n_regions="auto"`` or
-        ``selection="validation"``.
+        Share of the samples that is held out for ``n_regions="auto"``.
     scale : bool, default=True
         Whether features are standardised first; sparse ones without centring.
 
@@ -528,7 +501,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
     restarts_ : list of Cascade
         The cascades used for prediction, best first: all with ``combine="average"``, else one.
     start_errors_ : ndarray of shape (n_init,)
-        Mean squared error of each start, ascending, on the data named by ``selection``.
+        Mean squared training error of each start, ascending.
     n_regions_errors_ : dict
         Validation error of each candidate, for ``n_regions="auto"``.
     n_iter_ : int
@@ -536,8 +509,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
     train_error_ : float
         Weighted mean squared error of the best start on the training data.
     training_history_ : dict of ndarray
-        Per sweep of the best start: ``error``, ``region_sizes``, ``disagreement``, and
-        ``validation_error`` where rows were held out.
+        Per sweep of the best start: ``error``, ``region_sizes`` and ``disagreement``.
 
     See Also
     --------
@@ -572,7 +544,6 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
             HasMethods(["fit", "predict"]),
         ],
         "reject_estimator": [StrOptions(set(CLASSIFIERS)), HasMethods(["fit", "predict"])],
-        "init": [StrOptions({"kmeans", "random", "hyperplane"}), "array-like"],
     }
 
     def __init__(
@@ -584,9 +555,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         n_init=10,
         max_iter=None,
         init="kmeans",
-        monotone=False,
         keep="best",
-        selection="train",
         combine="average",
         validation_fraction=0.2,
         scale=True,
@@ -607,7 +576,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
         data = replace(data, y=data.y.astype(data.X.dtype))
-        settings = resolve(self, data, num_samples(X))
+        settings = resolve(self, data)
         scaled, self.scaler_ = data.standardized() if self.scale else (data, None)
         self._store(*fit_cascades(scaled, settings))
         self._keep_rows(data.X, data.y, data.sample_weight)

@@ -222,8 +222,6 @@ class Cascade:
         ``disagreement`` (hard) or ``objective`` (soft).
     train_error : float
         Weighted error (mean squared error for regression) on the data of the fit.
-    selection_error : float
-        Error by which starts are compared: on the training or on the validation rows.
     region_sizes : ndarray of shape (n_regions,)
         Number of training samples in each region.
     n_iter : int
@@ -238,7 +236,6 @@ class Cascade:
         self.soft = soft
         self.history = {}
         self.train_error = np.nan
-        self.selection_error = np.nan
         self.region_sizes = np.zeros(len(regions), dtype=np.int64)
         self.n_iter = 0
         self.converged = False

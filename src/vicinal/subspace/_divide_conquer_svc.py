@@ -71,10 +71,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         Larger clusters are divided again, unless their rows coincide.
     prediction : {"early", "exact"}, default="early"
         See above. The exact SVM has no bias term.
-    n_levels : int, default=2
-        For ``"exact"``, the number of rounds of clusters before the whole problem. Round ``l`` has
-        about ``n_clusters ** (l / n_levels)`` clusters, the finest first. Each round starts from
-        the solution of the previous one, with centres found from its support vectors.
     class_weight : dict, "balanced" or None, default=None
         Factors on ``C`` per class.
     tol : float, default=1e-3
@@ -155,7 +151,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         "n_clusters": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_cluster_size": [Interval(Integral, 2, None, closed="left")],
         "prediction": [StrOptions({"early", "exact"})],
-        "n_levels": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_jobs": [Integral, None],
@@ -171,7 +166,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         n_clusters="auto",
         max_cluster_size=8000,
         prediction="early",
-        n_levels=2,
         class_weight=None,
         tol=1e-3,
         n_jobs=None,
@@ -195,14 +189,14 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         self._dtype = data.X.dtype.name
         factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
         bounds = self.C * data.weights * factors[data.y]
-        seeds = random_seeds(self.random_state, 2)
-        self.cluster_centers_, labels = divide(data.X, data.weights, settings, seeds[0])
+        seed = random_seeds(self.random_state, 1)[0]
+        self.cluster_centers_, labels = divide(data.X, data.weights, settings, seed)
         self.n_clusters_ = len(self.cluster_centers_)
         self.cluster_sizes_ = np.bincount(labels)
         if self.prediction == "early":
             self.estimators_ = fit_clusters(data, bounds, labels, settings)
         else:
-            exact = solve_exact(data, bounds, labels, settings, seeds[1])
+            exact = solve_exact(data, bounds, labels, settings)
             self.support_vectors_, self.dual_coef_, self.dual_objective_, self.n_steps_ = exact
         return self
 
@@ -389,34 +383,22 @@ def scores_from_pairs(margins, present, n_classes):
 # --- exact solution -------------------------------------------------------------------------------
 
 
-def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings, seed: int) -> tuple:
-    """Solve the clusters of every level, the finest first, then the whole problem.
+def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings) -> tuple:
+    """Solve the clusters, then the whole problem.
 
     Returns support vectors, their dual coefficients, objectives and numbers of steps; the last
     three have one column or entry per pair of classes.
     """
-    X, rng = np.ascontiguousarray(data.X, dtype=np.float64), check_random_state(seed)
-    problems = []  # per pair of classes its rows, their signs and dual coefficients
-    for first, second in combinations(range(len(data.classes)), 2):
+    X = np.ascontiguousarray(data.X, dtype=np.float64)
+    pairs = list(combinations(range(len(data.classes)), 2))
+    columns = np.zeros((len(X), len(pairs)))
+    objectives, n_steps = np.empty(len(pairs)), np.empty(len(pairs), np.intp)
+    for number, (first, second) in enumerate(pairs):
         rows = np.flatnonzero((data.y == first) | (data.y == second))
-        signs = np.where(data.y[rows] == second, 1.0, -1.0)
-        problems.append((rows, signs, np.zeros(len(rows))))
-    n_finest = labels.max() + 1
-    for level in range(settings.model.n_levels, 0, -1):
-        if level < settings.model.n_levels:  # fewer clusters, centred on the support vectors so far
-            support = np.unique(np.concatenate([rows[alpha > 0] for rows, _, alpha in problems]))
-            n_clusters = max(1, round(n_finest ** (level / settings.model.n_levels)))
-            centers = KMeans(min(n_clusters, len(support)), n_init=1, random_state=rng)
-            centers.fit(X[support], sample_weight=data.weights[support])
-            labels = pairwise_distances_argmin(X, centers.cluster_centers_)
-        problems = [_solve_clusters(X, bounds, labels, *own, settings) for own in problems]
-    columns = np.zeros((len(X), len(problems)))
-    objectives, n_steps = np.empty(len(problems)), np.empty(len(problems), np.intp)
-    for number, (rows, signs, alpha) in enumerate(problems):
-        alpha, objectives[number], n_steps[number], worst = _solve_dual(
-            X[rows], signs, bounds[rows], alpha, settings
-        )
-        columns[rows, number] = alpha * signs
+        problem = X[rows], np.where(data.y[rows] == second, 1.0, -1.0), bounds[rows]
+        start = _solve_clusters(*problem, labels[rows], settings)
+        alpha, objectives[number], n_steps[number], worst = _solve_dual(*problem, start, settings)
+        columns[rows, number] = alpha * problem[1]
         if worst > settings.model.tol:
             warnings.warn(
                 f"The exact solver stopped after {_MAX_STEPS} steps with a violation of "
@@ -428,20 +410,20 @@ def solve_exact(data: TrainingData, bounds, labels, settings: SVMSettings, seed:
     return X[support], columns[support], objectives, n_steps
 
 
-def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: SVMSettings) -> tuple:
-    """Solve the parts of one pair's problem that lie in each cluster."""
-    groups = [g for g in groups_of(labels[rows], labels.max() + 1) if len(g)]
+def _solve_clusters(X, signs, bounds, labels, settings: SVMSettings) -> np.ndarray:
+    """Return the dual coefficients of the problems of all clusters, each without other rows."""
+    groups = [g for g in groups_of(labels, labels.max() + 1) if len(g)]
     solved = parallel_map(
         _solve_dual,
-        [(X[rows[g]], signs[g], bounds[rows[g]], alpha[g], settings) for g in groups],
+        [(X[g], signs[g], bounds[g], np.zeros(len(g)), settings) for g in groups],
         prefer="threads",
         label="DivideConquerSVC clusters",
         **settings.parallel,
     )
-    alpha = alpha.copy()
+    alpha = np.zeros(len(X))
     for group, (own, *_) in zip(groups, solved, strict=True):
         alpha[group] = own
-    return rows, signs, alpha
+    return alpha
 
 
 def _solve_dual(X, signs, bounds, alpha, settings: SVMSettings) -> tuple:

@@ -71,15 +71,8 @@ class ScoreScale(NamedTuple):
 
 def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) -> FusionSettings:
     """Return the settings of a fusion."""
-    stack_method = getattr(model, "stack_method", "predict")
-    if stack_method == "auto":
-        known = ("decision_function", "predict_proba", "predict")
-        stack_method = next(name for name in known if hasattr(local, name))
-    elif not hasattr(local, stack_method):
-        raise ValueError(
-            f"stack_method={stack_method!r}, but {local!r} has no such method; use "
-            "stack_method='auto'."
-        )
+    known = () if classes is None else ("decision_function", "predict_proba")
+    stack_method = next((name for name in known if hasattr(local, name)), "predict")
     return FusionSettings(model, _decompositions(model, classes, rng), local, stack_method, classes)
 
 
@@ -343,24 +336,16 @@ def _fit_fold_blocks(views: list, blocks: Blocks, folds: Folds, fold: int) -> li
 
 def _fit_views_blocks(views: list, blocks: Blocks) -> list:
     """Fit every local model on its subspace; those without a fit by blocks are tasks."""
-    whole = iter(_fit_whole([view for view in views if not by_blocks(view[2])], blocks))
+    whole = iter(_fit_whole([view for view in views if not hasattr(view[2], "fit_blocks")], blocks))
     fitted = []
     for own, index, local in views:
-        if by_blocks(local):
+        if hasattr(local, "fit_blocks"):
             width = blocks.n_features if own is None else len(own.groups_[index])
             part = blocks.then(_take_subspace, own, index, n_features=width)
             fitted.append((own, index, local.fit_blocks(part)))
         else:
             fitted.append((own, index, next(whole)))
     return fitted
-
-
-def by_blocks(estimator: Any) -> bool:
-    """Return whether an estimator with these parameters can be fitted by blocks."""
-    return (
-        hasattr(estimator, "fit_blocks")
-        and getattr(estimator, "loss", "squared_error") == "squared_error"
-    )
 
 
 def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:
@@ -410,7 +395,9 @@ def standardised_blocks(scores: Blocks) -> tuple[ScoreScale, Blocks]:
 
 def fit_fusion_blocks(fusion: Any, R: Blocks) -> Any:
     """Fit the fusion estimator, by blocks if possible."""
-    return fusion.fit_blocks(R) if by_blocks(fusion) else _fit_whole([(None, 0, fusion)], R)[0]
+    if hasattr(fusion, "fit_blocks"):
+        return fusion.fit_blocks(R)
+    return _fit_whole([(None, 0, fusion)], R)[0]
 
 
 def _standardise(block: TrainingData, scale: ScoreScale) -> TrainingData:

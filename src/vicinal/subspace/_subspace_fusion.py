@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
@@ -44,10 +45,14 @@ from vicinal.subspace._fusion_fit import (
     score_scale,
     standardised_blocks,
 )
-from vicinal.subspace._truncated_rbf import TruncatedRBFClassifier, TruncatedRBFRegressor
+from vicinal.subspace._truncated_rbf import (
+    TruncatedRBFClassifier,
+    TruncatedRBFFeatures,
+    TruncatedRBFRegressor,
+)
 
 _MAX_MONOMIALS = 2000
-# The logistic loss is used for a class whose share is below this part of an even share.
+# A logistic regression is used for a class whose share is below this part of an even share.
 _RARE = 0.4
 
 
@@ -234,16 +239,13 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         columns, else :class:`DivideConquerSVC`.
     fusion_estimator : classifier, default=None
         Classifier of the standardised scores. ``None`` takes :class:`TruncatedRBFClassifier` of
-        order 2 (order 1 if that gives more than 2000 monomials), with squared loss, or with
-        logistic loss if the rarest class has less than 0.4 of an even share (20 % of two
-        classes).
+        order 2 (order 1 if that gives more than 2000 monomials), or a logistic regression of
+        :class:`TruncatedRBFFeatures` if the rarest class has less than 0.4 of an even share (20 %
+        of two classes).
     cv : int, splitter or "in-sample", default=5
         Cross-validation of the scores that the fusion is fitted to. With few folds these differ
         from the scores of the refitted models. ``"in-sample"`` is the published version, without
         folds.
-    stack_method : {"auto", "decision_function", "predict_proba", "predict"}, default="auto"
-        Method of the local classifiers; ``"auto"`` takes the first that exists. ``"predict"``
-        gives one column per class.
     include_full : bool, default=True
         Whether to add one local classifier on all features as they are.
     random_state : int, RandomState instance or None, default=None
@@ -256,7 +258,8 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
     estimators_ : list
         The local classifiers in the same order.
     stack_method_ : str
-        The method of the local classifiers that is used.
+        The method of the local classifiers that is used: ``decision_function``, else
+        ``predict_proba``, else ``predict`` with one column per class.
     fusion_estimator_ : classifier
         The fitted fusion. Its classes are codes, indices into ``classes_``.
     score_mean_, score_scale_ : ndarray of shape (n_scores,)
@@ -291,11 +294,6 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
     ['cholesky 0', 'cholesky 1', 'cholesky 2', 'cholesky 3']
     """
 
-    _parameter_constraints: dict = {
-        **_SubspaceFusion._parameter_constraints,
-        "stack_method": [StrOptions({"auto", "decision_function", "predict_proba", "predict"})],
-    }
-
     def __init__(
         self,
         decompositions=("random", "principal", "discriminant", "cholesky"),
@@ -306,7 +304,6 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         subspace_size=0.75,
         n_blocks=2,
         cv=5,
-        stack_method="auto",
         include_full=True,
         n_jobs=None,
         random_state=None,
@@ -356,8 +353,11 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         return LinearSVC() if _wants_linear(X) else DivideConquerSVC()
 
     def _default_fusion(self, order, class_weights):
-        is_rare = class_weights.min() < _RARE * class_weights.mean()
-        return TruncatedRBFClassifier(order, loss="log_loss" if is_rare else "squared_error")
+        if class_weights.min() >= _RARE * class_weights.mean():
+            return TruncatedRBFClassifier(order)
+        # With the penalty of the classifier.
+        logistic = LogisticRegression(C=100.0, solver="newton-cholesky")
+        return make_pipeline(TruncatedRBFFeatures(order), logistic)
 
     @available_if(_fusion_can("decision_function"))
     def decision_function(self, X):

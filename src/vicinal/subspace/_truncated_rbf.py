@@ -1,4 +1,4 @@
-"""Truncated RBF: its exact finite feature map, and ridge and logistic models of it."""
+"""Truncated RBF: its exact finite feature map, and ridge models of it."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -15,7 +15,6 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 
 from vicinal._base import (
     Blocks,
@@ -110,9 +109,10 @@ def check_expansion(n_features, order, max_features, remedy):
     return J
 
 
-def resolve(model: Any, data: TrainingData, solver: str) -> TruncatedSettings:
+def resolve(model: Any, data: TrainingData) -> TruncatedSettings:
     """Return centre and width, and the smaller of both systems for ``solver="auto"``."""
     mean, gamma = center_and_width(data, model.order, model.gamma, center=model.center)
+    solver = model.solver
     if solver == "auto":
         is_smaller = kernels.n_monomials(data.n_features, model.order) <= len(data)
         solver = "primal" if is_smaller else "dual"
@@ -469,7 +469,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
 class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, in time linear in the number of rows.
 
-    It is a ridge regression on targets of -1 and 1, or a logistic regression, on the monomials of
+    It is a ridge regression on targets of -1 and 1 on the monomials of
     :class:`TruncatedRBFFeatures`, which are computed block by block. It is the default fusion of
     :class:`SubspaceFusionClassifier`, where columns are few and rows many.
 
@@ -477,48 +477,39 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
 
     Parameters
     ----------
-    loss : {"squared_error", "log_loss"}, default="squared_error"
-        ``"squared_error"`` solves one linear system, but shrinks the scores of a rare class towards
-        -1; ``"log_loss"`` does not, and takes some tens of passes over the rows.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the classes.
     threshold : {"zero", "tuned"}, default="zero"
         Threshold between two classes. ``"tuned"`` takes the threshold with the fewest errors
         (weighted by ``sample_weight`` alone) of the leave-one-out scores, which least squares gives
-        without refitting; for two classes and ``loss="squared_error"``.
+        without refitting; for two classes.
     solver : {"auto", "primal", "dual"}, default="auto"
         ``"primal"`` solves ``J`` equations, ``"dual"`` one per row, and stores the rows for
-        prediction; ``"auto"`` takes the smaller system. The logistic loss has the primal only.
-    max_iter : int, default=500
-        Steps for the logistic loss.
-    tol : float, default=1e-8
-        The logistic fit stops when no entry of the gradient of the mean loss exceeds it.
+        prediction; ``"auto"`` takes the smaller system.
 
     Attributes
     ----------
     threshold_ : float
         Threshold that is subtracted from the scores of two classes.
     slope_ : float
-        Slope from scores to log-probabilities; 1 for the logistic loss.
-    n_iter_ : int
-        Number of steps; 1 for the squared loss.
+        Slope from scores to log-probabilities.
 
     See Also
     --------
     TruncatedRBFRegressor : The same for regression.
+    TruncatedRBFFeatures : The monomials alone, for example for a logistic regression.
     SubspaceFusionClassifier : Fusion of models on subspaces, by default with this class.
 
     Notes
     -----
-    The squared loss is the ridge of :class:`TruncatedRBFRegressor` on one target of -1 and 1 per
+    The fit is the ridge of :class:`TruncatedRBFRegressor` on one target of -1 and 1 per
     class (one target for two classes), the kernel ridge classifier of [1]_. Probabilities are
     ``softmax(slope_ * scores)``. The slope is fitted by maximum likelihood on the leave-one-out
     scores. The class of the largest score is the most probable one, and a tuned threshold has
-    probability 0.5. The logistic loss minimises
-    :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2` by Newton or quasi-Newton steps and
-    needs no slope.
+    probability 0.5. Least squares shrinks the scores of a rare class towards -1; a logistic
+    regression of :class:`TruncatedRBFFeatures` does not.
 
-    Torch tensors and other array-API arrays stay on their device, with the squared loss only.
+    Torch tensors and other array-API arrays stay on their device.
 
     Examples
     --------
@@ -534,11 +525,8 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
 
     _parameter_constraints: dict = {
         **_TruncatedRBF._parameter_constraints,
-        "loss": [StrOptions({"squared_error", "log_loss"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "threshold": [StrOptions({"zero", "tuned"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -547,73 +535,48 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
         *,
         gamma="scale",
         alpha=0.01,
-        loss="squared_error",
         class_weight=None,
         threshold="zero",
         center=True,
         solver="auto",
         max_features=20_000,
-        max_iter=500,
-        tol=1e-8,
     ):
         store_parameters(self, locals())
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Fit the classifier."""
-        is_ridge = self.loss == "squared_error"
         data = training_data(self, X, y, sample_weight, task="classification", arrays=True)
         self.classes_, n_classes = data.classes, len(data.classes)
-        self._check_combination(data)
+        if self.threshold == "tuned" and n_classes > 2:
+            raise ValueError(
+                f"threshold='tuned' needs two classes, and y holds {n_classes}; use "
+                "threshold='zero', with class_weight='balanced' if classes are rare."
+            )
         host = data.host(data.y), data.host(data.weights)
         factors = class_factors(self.class_weight, self.classes_, *host)
         unit = data.array(factors[host[0]])
-        settings = resolve(self, data, self.solver if is_ridge else "primal")
-        self.threshold_, self.slope_, self.n_iter_ = 0.0, 1.0, 1
-        if is_ridge:
-            Y = class_targets(data.y, n_classes, data.xp.float64)
-            fit = fit_ridge(data, Y, data.weights * unit, settings, unit)
-            if self.threshold == "tuned":
-                self.threshold_ = best_threshold(data.host(fit.left_out)[:, 0], *host)
-            scores = both_scores(fit.left_out - self.threshold_)
-            self.slope_ = fit_slope(scores, data.y, data.weights)
-        else:
-            fit = self._fit_logistic(data, data.weights * unit, settings)
+        settings = resolve(self, data)
+        Y = class_targets(data.y, n_classes, data.xp.float64)
+        fit = fit_ridge(data, Y, data.weights * unit, settings, unit)
+        self.threshold_ = 0.0
+        if self.threshold == "tuned":
+            self.threshold_ = best_threshold(data.host(fit.left_out)[:, 0], *host)
+        scores = both_scores(fit.left_out - self.threshold_)
+        self.slope_ = fit_slope(scores, data.y, data.weights)
         self._store(settings, fit)
         return self
-
-    def _fit_logistic(self, data, weights, settings: TruncatedSettings) -> TruncatedFit:
-        plan = settings.plan
-        fit = kernels.fit_logistic_features(
-            kernels.feature_blocks(data.X - settings.mean, settings.gamma, plan),
-            data.y,
-            weights,
-            len(data.classes),
-            plan.n_outputs,
-            alpha=self.alpha,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        self.n_iter_ = fit.n_iter
-        if not fit.converged:
-            warnings.warn(
-                f"The logistic fit did not reach tol={self.tol} in max_iter={self.max_iter} steps; "
-                "raise max_iter, alpha or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return TruncatedFit(fit.coef.T, fit.intercept)
 
     @atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
-        refuse(self, loss="squared_error", threshold="zero", why="by blocks of rows")
+        refuse(self, threshold="zero", why="by blocks of rows")
         blocks, found = survey(blocks, has_classes=True)
         self.classes_, codes = found.classes, np.arange(len(found.classes))
         unit = class_factors(self.class_weight, found.classes, codes, found.class_weights)
         settings, fit, scores = fit_ridge_blocks(self, blocks, found, unit)
         self.slope_ = slope_of_blocks(scores, found.class_weights)
-        self.threshold_, self.n_iter_ = 0.0, 1
+        self.threshold_ = 0.0
         self._store(settings, fit)
 
     def decision_function(self, X):
@@ -633,25 +596,6 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
     def predict(self, X):
         """Return the most probable class."""
         return predicted_labels(self, self.predict_proba(X))
-
-    def _check_combination(self, data):
-        if self.loss == "log_loss":
-            data.check_on_host("loss='log_loss' is fitted to NumPy arrays; use 'squared_error'")
-        if self.threshold == "tuned" and len(self.classes_) > 2:
-            raise ValueError(
-                f"threshold='tuned' needs two classes, and y holds {len(self.classes_)}; use "
-                "threshold='zero', with class_weight='balanced' if classes are rare."
-            )
-        if self.threshold == "tuned" and self.loss == "log_loss":
-            raise ValueError(
-                "threshold='tuned' needs loss='squared_error', and loss='log_loss' was given; use "
-                "sklearn.model_selection.TunedThresholdClassifierCV for other losses."
-            )
-        if self.solver == "dual" and self.loss == "log_loss":
-            raise ValueError(
-                "solver='dual' needs loss='squared_error', and loss='log_loss' was given; use "
-                "solver='auto' or 'primal'."
-            )
 
 
 def best_threshold(scores, codes, weights):
@@ -734,7 +678,7 @@ class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
         )
         self._is_flat = data.y.ndim == 1
         Y = data.xp.astype(data.xp.reshape(data.y, (len(data), -1)), data.xp.float64)
-        settings = resolve(self, data, self.solver)
+        settings = resolve(self, data)
         self._store(settings, fit_ridge(data, Y, data.weights, settings, None))
         return self
 

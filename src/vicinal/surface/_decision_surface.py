@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._base import (
@@ -51,7 +51,7 @@ from vicinal.surface._search import (
 
 # Neighbours whose half-way points label-only searches use.
 _N_MIDPOINTS = 10
-# Points of the surface sample closer than this, in units of `length_`, count as one.
+# Points of the surface closer than this, in units of `length_`, count as one.
 _CELL = 0.02
 
 
@@ -561,40 +561,6 @@ class DecisionSurface(BaseEstimator):
             a tenth of ``length_``. Zero where no surface is known.
         """
         return self.orthogonal_projection(X).normals
-
-    def sample(self, n_samples=1, *, random_state=None):
-        """Sample points of the surface between the rows of ``fit``.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of points.
-        random_state : int, RandomState instance or None, default=None
-            Seed of the sampled rows, and of the row of another label that ends each segment.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            Points; many of them lie where rows of different labels are close.
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
-        if not len(self._pool):
-            raise ValueError(
-                "No point of the surface is known, because all rows of fit have the same "
-                "prediction; fit with rows of different predictions."
-            )
-        rng = check_random_state(random_state)
-        rows = rng.randint(len(self._X), size=n_samples)
-        own = self._codes[rows]
-        problem = self._problem(self._X[rows], own)
-        found = self._references.opposites(problem.Z, own, problem.target, 8)
-        choice = rng.randint(8, size=n_samples) % (found >= 0).sum(axis=1)
-        ends = self._references.rows[found[np.arange(n_samples), choice]]
-        pool = self._pool_of(problem, problem.Z, ends, own)
-        points = problem.chart.columns(pool.points, rows).astype(self._dtype)
-        return self._model.wrap(points) if self._model.wrap.is_mixed else points
 
     def counterfactual(
         self,

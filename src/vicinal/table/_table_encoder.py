@@ -326,7 +326,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return {self._names[j]: encoder.plain(values) for (j, encoder), values in pairs}
 
     def with_numbers(self, X):
-        """Return a table with numbers in the place of strings that are read as numbers.
+        """Return a table with numbers instead of the strings that are read as numbers.
 
         Parameters
         ----------

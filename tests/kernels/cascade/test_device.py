@@ -7,7 +7,6 @@ from sklearn import config_context
 
 from vicinal._kernels.cascade._hard import (
     any_linear_errors,
-    assign_hyperplanes,
     assign_kmeans,
     chain_loss,
     gate_problem,
@@ -93,19 +92,10 @@ def test_a_gate_learns_where_staying_and_passing_differ(to_array):
         assert np.asarray(own_losses).tolist() == [4, 2, 6]
 
 
-@pytest.mark.parametrize("assign", [assign_hyperplanes, assign_kmeans])
-def test_starts_are_those_of_the_host(data, assign):
+def test_starts_are_those_of_the_host(data):
     X, _, weights = data
-    found = assign(*on_device(X, weights), 3, np.random.RandomState(5))
-    assert_array_equal(found, assign(X, weights, 3, np.random.RandomState(5)))
-
-
-def test_hyperplanes_cut_equal_shares_and_leave_equal_rows_together():
-    X = torch.from_numpy(np.random.RandomState(1).normal(size=(300, 4)))
-    region = assign_hyperplanes(X, torch.ones(300), 3, np.random.RandomState(0))
-    assert_array_equal(region_sizes(region, 3), [100, 100, 100])
-    same = assign_hyperplanes(torch.ones((5, 2)), torch.ones(5), 3, np.random.RandomState(0))
-    assert len(set(same.tolist())) == 1
+    found = assign_kmeans(*on_device(X, weights), 3, np.random.RandomState(5))
+    assert_array_equal(found, assign_kmeans(X, weights, 3, np.random.RandomState(5)))
 
 
 def test_kmeans_parts_what_is_apart():

@@ -5,8 +5,6 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from vicinal._kernels.cascade._hard import (
-    assign_classes,
-    assign_hyperplanes,
     assign_kmeans,
     chain_loss,
     gate_problem,
@@ -107,19 +105,6 @@ def test_sums_about_other_shifts_give_the_same_ridge(rng):
 # --- first assignments ---
 
 
-def test_classes_stay_together_and_are_spread_evenly(rng):
-    codes = np.repeat(np.arange(7), 5)
-    region = assign_classes(codes, 3, rng)
-    of_class = [np.unique(region[codes == c]) for c in range(7)]
-    assert all(len(r) == 1 for r in of_class)
-    assert sorted(np.bincount(np.concatenate(of_class))) == [2, 2, 3]
-
-
-def test_hyperplanes_cut_equal_shares(rng):
-    region = assign_hyperplanes(rng.normal(size=(1000, 3)), np.ones(1000), 4, rng)
-    assert np.bincount(region).min() >= 249
-
-
 def test_kmeans_finds_separate_clusters():
     rng = np.random.RandomState(3)
     centers = np.array([[0.0, 0], [20, 0], [0, 20]])
@@ -134,27 +119,25 @@ def test_kmeans_finds_separate_clusters():
     raise AssertionError("no start of ten found the three clusters")
 
 
-@pytest.mark.parametrize("assign", [assign_hyperplanes, assign_kmeans])
-def test_starts_do_not_depend_on_order_or_repetition_of_rows(assign):
+def test_starts_do_not_depend_on_order_or_repetition_of_rows():
     rng = np.random.RandomState(0)
     X, times = rng.normal(size=(80, 3)), rng.randint(1, 4, size=80)
     order = rng.permutation(80)
     for seed in range(5):
-        region = assign(X, times.astype(float), 3, np.random.RandomState(seed))
-        shuffled = assign(X[order], times[order].astype(float), 3, np.random.RandomState(seed))
-        repeated = assign(
+        region = assign_kmeans(X, times.astype(float), 3, np.random.RandomState(seed))
+        shuffled = assign_kmeans(
+            X[order], times[order].astype(float), 3, np.random.RandomState(seed)
+        )
+        repeated = assign_kmeans(
             np.repeat(X, times, axis=0), np.ones(times.sum()), 3, np.random.RandomState(seed)
         )
         assert_array_equal(shuffled, region[order])
         assert_array_equal(repeated, np.repeat(region, times))
 
 
-@pytest.mark.parametrize("assign", [assign_hyperplanes, assign_kmeans])
-def test_sparse_rows_start_as_dense_ones(assign):
+def test_sparse_rows_start_as_dense_ones():
     X = np.random.RandomState(0).normal(size=(60, 4))
-    dense = assign(X, np.ones(60), 3, np.random.RandomState(1))
-    assert_array_equal(assign(sparse.csr_array(X), np.ones(60), 3, np.random.RandomState(1)), dense)
-
-
-def test_hyperplanes_of_identical_rows_leave_one_region(rng):
-    assert len(np.unique(assign_hyperplanes(np.ones((10, 2)), np.ones(10), 3, rng))) == 1
+    dense = assign_kmeans(X, np.ones(60), 3, np.random.RandomState(1))
+    assert_array_equal(
+        assign_kmeans(sparse.csr_array(X), np.ones(60), 3, np.random.RandomState(1)), dense
+    )

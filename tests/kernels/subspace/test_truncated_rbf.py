@@ -3,10 +3,9 @@ from math import comb
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import softmax
 from scipy.stats import poisson
 from sklearn import config_context
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 
 from vicinal._base import solve_lower
@@ -167,18 +166,3 @@ def test_leave_one_out_formula_equals_refitting(rows, rng):
         kept = np.arange(40) != i
         refit = Ridge(alpha=0.1, tol=1e-12).fit(P[kept], Y[kept])
         assert_allclose(scores[i], refit.predict(P[i : i + 1])[0], atol=1e-8)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_logistic_is_scikit_learns_optimum(rows, weights, rng, n_classes):
-    codes = np.digitize(rows[:, 0] + 0.3 * rng.normal(size=40), [0.0, 0.3][: n_classes - 1])
-    blocks, P = _blocks(rows, 0.5, 2)
-    fit = trbf.fit_logistic_features(
-        blocks, codes, weights, n_classes, P.shape[1], alpha=0.05, tol=1e-10, max_iter=500
-    )
-    assert fit.converged
-    reference = LogisticRegression(C=20.0, tol=1e-10, max_iter=10_000)
-    reference.fit(P, codes, sample_weight=weights)
-    scores = P @ fit.coef.T + fit.intercept
-    scores = np.hstack([np.zeros((40, 1)), scores]) if n_classes == 2 else scores
-    assert_allclose(softmax(scores, axis=1), reference.predict_proba(P), atol=1e-5)

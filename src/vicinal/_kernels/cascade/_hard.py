@@ -197,12 +197,6 @@ def _is_in(region: Any, n_regions: int) -> Any:
 # --- first assignments ---
 
 
-def assign_classes(codes: np.ndarray, n_regions: int, rng: np.random.RandomState) -> np.ndarray:
-    """Assign each class to one region, so that classes are spread evenly over the regions."""
-    n_classes = int(codes.max()) + 1
-    return (rng.permutation(n_classes) % n_regions)[codes]
-
-
 def quantile_row(values: Any, weight: Any, level: float) -> int:
     """Return the row at the weighted quantile ``level`` of ``values``.
 
@@ -213,23 +207,6 @@ def quantile_row(values: Any, weight: Any, level: float) -> int:
     mass = xp.cumulative_sum(xp.take(weight, order))
     position = int(xp.sum(xp.astype(mass < level * mass[-1], xp.int64)))
     return int(order[min(position, order.shape[0] - 1)])
-
-
-def assign_hyperplanes(X: Any, weight: Any, n_regions: int, rng: np.random.RandomState) -> Any:
-    """Peel off one region after the other, each an equal share cut by a random direction."""
-    xp, device = namespace(weight), compat.device(weight)
-    region = xp.zeros(X.shape[0], dtype=xp.int64, device=device)
-    rest = xp.ones(X.shape[0], dtype=xp.bool, device=device)
-    for k in range(n_regions - 1):
-        along = X @ on_device_of(rng.standard_normal(X.shape[1]), X)
-        rows = xp.nonzero(rest)[0]
-        values = xp.take(along, rows)
-        cut = values[quantile_row(values, xp.take(weight, rows), 1.0 / (n_regions - k))]
-        passed = rest & (along > cut)
-        if not bool(xp.any(passed)):  # ties: the rest is the last region
-            return xp.where(rest, n_regions - 1, region)
-        region, rest = region + xp.astype(passed, xp.int64), passed
-    return region
 
 
 def assign_kmeans(

@@ -5,7 +5,6 @@ of degree at most ``p``, so a kernel model becomes a linear model of ``J = C(M +
 The ridge is written for any array library, in double precision, where the rows are.
 """
 
-import functools
 from collections.abc import Callable, Iterator
 from math import comb
 from typing import Any, NamedTuple
@@ -13,14 +12,7 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import add_tuples, block_limits, namespace, row_blocks, solve_lower
-from vicinal._kernels.linear._regression import (
-    LinearFit,
-    logistic_steps,
-    logistic_sums,
-    run_steps,
-    weighted_gram,
-)
+from vicinal._base import block_limits, namespace, row_blocks, solve_lower
 
 
 class MonomialPlan(NamedTuple):
@@ -236,45 +228,3 @@ def leave_one_out_scores(Y: Any, fitted: Any, leverage: Any, unit: Any) -> Any:
 
 def _solve_cholesky(lower: Any, right: Any) -> Any:
     return solve_lower(lower, solve_lower(lower, right), transposed=True)
-
-
-def fit_logistic_features(
-    blocks: FeatureBlocks,
-    codes: np.ndarray,
-    weights: np.ndarray,
-    n_classes: int,
-    n_outputs: int,
-    *,
-    alpha: float,
-    tol: float,
-    max_iter: int,
-) -> LinearFit:
-    """Logistic regression on the features, from sums over their blocks; see ``fit_logistic``.
-
-    Two classes have one row of coefficients, more have one each.
-    """
-
-    def evaluate(request):
-        parts = []
-        for rows, P in blocks():
-            P = P - _origin(P)
-            if request is None:
-                parts.append((weighted_gram(P, weights[rows]),))
-            else:
-                parts.append(logistic_sums(P, codes[rows], weights[rows], n_classes, request))
-        return functools.reduce(add_tuples, parts)
-
-    odds = np.log(np.bincount(codes, weights=weights, minlength=n_classes))
-    level = odds[1:] - odds[:1] if n_classes == 2 else odds - odds.mean()
-    steps = logistic_steps(
-        weights.sum(),
-        n_outputs,
-        n_classes,
-        alpha=alpha,
-        start=(np.zeros((len(level), n_outputs)), level),
-        fit_intercept=True,
-        tol=tol,
-        max_iter=max_iter,
-    )
-    fit = run_steps(steps, evaluate)
-    return fit._replace(intercept=fit.intercept - fit.coef[:, 0])
