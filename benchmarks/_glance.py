@@ -64,16 +64,20 @@ def sentences(parts: list[dict]) -> list[str]:
         value, low, high = peers[best]["ratio"]
         won, tied, lost = peers[best]["sets"]
         names.append(best)
+        nearest = min(peers, key=lambda m: peers[m]["ratio"][0])
+        nearer = (
+            "" if nearest == best else f"; {nearest} has {peers[nearest]['ratio'][0]:.2f} times"
+        )
         accuracy.append(
             f"{value:.2f} times the {LOSS[task]} of {MODEL[task]} on {len(part['names'])} "
             f"{task} sets (95 % interval {low:.2f} to {high:.2f}; {won} sets won, {tied} "
-            f"undecided, {lost} lost)"
+            f"undecided, {lost} lost{nearer})"
         )
         seconds.append(
             f"{summary[OURS]['seconds']:.1f} s in {task} ({best} {peers[best]['seconds']:.1f} s, "
             f"LightGBM {peers['LightGBM']['seconds']:.2f} s)"
         )
-    models = f"the next best of {len(parts[0]['labels']) - 2} other models"
+    models = f"the next best of {len(parts[0]['labels']) - 2} other models by mean rank"
     if len(set(names)) == 1:
         best = f"{names[0]}, {models}, has {' and '.join(accuracy)}"
     else:

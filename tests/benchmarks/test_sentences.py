@@ -55,6 +55,11 @@ def test_losses_in_the_first_sentence_are_those_of_the_cases(sentences):
         loss = "log loss" if task == "classification" else "squared error"
         assert f"{ratio:.2f} times the {loss}" in text
         assert f"on {len(sets)} {task} sets" in text
+        others = {m for models in sets.values() for m in models if not m.startswith("vicinal")}
+        known = [m for m in others if all(len(models.get(m, [])) == 5 for models in sets.values())]
+        least = min(known, key=lambda m: mean_ratio(sets, m, "loss", "vicinal"))
+        if least != model:
+            assert f"{least} has {mean_ratio(sets, least, 'loss', 'vicinal'):.2f} times" in text
 
 
 def test_seconds_in_the_second_sentence_are_those_of_the_cases(sentences):
