@@ -333,7 +333,7 @@ def draw_cost(found) -> None:
         axis.set_title(f"{part['task']}, at most {part['rows']:,} rows, {len(part['names'])} sets")
     figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
     figure.legend(*axes[0, 0].get_legend_handles_labels(), ncol=3, loc="lower center")
-    figure.savefig(RESULTS / "figures" / "comparison_cost.png", dpi=100)
+    figure.savefig(RESULTS / "figures" / "comparison_cost.png", dpi=96)
     plt.close(figure)
 
 
