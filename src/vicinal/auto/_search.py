@@ -59,6 +59,8 @@ _CERTAIN, _SEPARATED = 2.0, 3.0
 _CHEAP = 0.2
 # How many times as long as estimated a model may take while the pace of the machine is unknown.
 _UNKNOWN_PACE = 3.0
+# What cannot be stopped after its first fold may take so many times as long as expected.
+_WHOLE_MARGIN = 2.0
 # Settings of a grid whose loss on the first fold is larger by this factor are dropped.
 _CLOSE = 1.05
 # Share of a fit that is left where the trial has learned most of it.
@@ -254,7 +256,9 @@ class Search:
         taken = sum(trial.seconds + trial.fit_seconds for trial in known)
         pace = taken / sum(trial.spec.seconds for trial in known) if known else _UNKNOWN_PACE
         n_folds = len(self.data.first_folds)
-        return pace * spec.seconds / (1.0 if spec.whole and spec.probe is None else n_folds + 1.0)
+        if spec.whole and spec.probe is None:
+            return _WHOLE_MARGIN * pace * spec.seconds
+        return pace * spec.seconds / (n_folds + 1.0)
 
     def _reserved(self) -> float:
         """Return the time that the fits to all rows will take."""
