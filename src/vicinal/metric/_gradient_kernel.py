@@ -236,10 +236,11 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         return self._standardised(X, (Y - self.target_mean_) / self.target_scale_, weights)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
-        """Return predictions of rows that neither metric nor ridge were fitted to.
+        """Return predictions of rows that the ridge was not fitted to.
 
-        Metric, scale and penalty are learned once, outside the first fold; the metric then follows
-        the rows of every fold, and those of the final model. Of more than 2,000 rows, they are
+        Scale and penalty, and the metric from which every fold starts, are learned once, outside
+        the first fold; so rows of the other folds take part in these. The metric then follows the
+        rows that a fold learns from, and those of the final model. Of more than 2,000 rows, all are
         selected once and every row is left out of the ridge of all others. Groups, weights of zero
         and more rows than a block holds are predicted by independent models of folds.
 
