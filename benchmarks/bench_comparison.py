@@ -3,10 +3,11 @@
 Protocol. Every set is split at random five times with seeds 100 to 104, which played no part in
 development (seeds 0 to 9 did; the page names two exceptions): at most 1,000 or 5,000 training
 rows, at most 4,000 test rows, the same for all models. Every model has its defaults and one
-thread. A model that fails is shown as failed. Statistics are log loss and squared error, which no single row decides, and shares of sets
-won; intervals are bootstraps over sets and splits. CatBoost and XGBoost run in the Python named by
-VICINAL_PEERS, xRFM and EBM in that named by VICINAL_PEERS_SLOW, at most 300 s each. Cases are
-stored one by one (``--rows``, ``--sets``, ``--models``, ``--seeds``).
+thread. A model that fails is shown as failed. Statistics are log loss and squared error, which no
+single row decides, and shares of sets won; intervals are bootstraps over sets and splits. CatBoost
+and XGBoost run in the Python named by VICINAL_PEERS, xRFM and EBM in that named by
+VICINAL_PEERS_SLOW, at most 300 s each. Cases are stored one by one (``--rows``, ``--sets``,
+``--models``, ``--seeds``).
 """
 
 import argparse
