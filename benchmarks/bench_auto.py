@@ -53,7 +53,7 @@ PEERS = {
     "EBM": "VICINAL_PEERS_SLOW",
     "xRFM": "VICINAL_PEERS_SLOW",
 }
-KINDS = ("constant", "local", "forest", "boosting", "linear", "gradient", "svm", "kernel")
+KINDS = ("constant", "linear", "kernel", "local", "forest", "boosting", "gradient")
 ABLATION = {f"without {kind}": [k for k in KINDS if k != kind] for kind in KINDS[1:]}
 # Our members under the weights that suit the test rows best: what better weighing could gain.
 HINDSIGHT = "weights in hindsight"

@@ -28,13 +28,11 @@ from vicinal.auto._settings import resolve
 from vicinal.auto._tables import read_table
 
 
-@pytest.mark.parametrize(
-    ("is_classification", "names"), [(True, ["svm"]), (False, ["svm", "kernel"])]
-)
-def test_families_too_slow_for_many_rows_are_named(is_classification, names):
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_families_too_slow_for_many_rows_are_named(is_classification):
     shape = TableShape(10**6, 54, 2, is_classification, False, None, 1)
     left = {kind: reason for kind, reason in default_families(shape).items() if "rows" in reason}
-    assert sorted(left) == sorted(names)
+    assert list(left) == ["kernel"]
 
 
 def test_classifiers_without_probabilities_can_be_base_models():
@@ -177,7 +175,7 @@ def test_presets_try_more_families_the_more_time_they_have():
 
 
 @pytest.mark.parametrize(
-    "family", ["local", "forest", "boosting", "gradient", "svm", "kernel", "pretrained"]
+    "family", ["local", "forest", "boosting", "gradient", "kernel", "pretrained"]
 )
 def test_models_take_longer_on_longer_tables(family):
     shape = TableShape(500, 8, 1, False, False, None, None)
@@ -191,8 +189,20 @@ def test_models_that_kernel_ridge_replaces_are_not_tried():
     lead = {"kernel ridge (gradient metric)": 0.1, "local linear (standardized)": 0.2}
     assert len(list(FAMILIES["local"](shape, lead))) == 1
     assert len(list(FAMILIES["local"](shape, lead | {"local linear (standardized)": 0.11}))) > 1
-    assert not list(FAMILIES["svm"](shape, lead))
-    assert len(list(FAMILIES["svm"](shape, {}))) == 1
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_local_models_in_the_gradient_metric_are_tried_where_kernel_ridge_is_not(
+    is_classification,
+):
+    few = TableShape(500, 8, 2, is_classification, False, None, None)
+    families = default_families(few)
+    assert not families["kernel"]
+    assert "kernel ridge learns" in families["gradient"]
+    assert not default_families(replace(few, n_rows=6000))["gradient"]
+    assert not default_families(replace(few, preset="best"))["gradient"]
+    # Kernel ridge cannot obey constraints.
+    assert not default_families(replace(few, monotonic=np.ones(8)))["gradient"]
 
 
 def test_kernel_ridge_is_tried_up_to_some_rows_with_or_without_a_time_limit():
@@ -235,14 +245,6 @@ def test_gradient_metrics_start_from_the_best_coordinates():
     assert losses["gradient metric (columns as given)"] <= (
         1.1 * losses["local linear (columns as given)"]
     )
-
-
-@pytest.mark.parametrize(("loss", "is_tried"), [(0.1, False), (0.5, True)])
-def test_gradient_metrics_are_skipped_where_kernel_ridge_is_much_better(loss, is_tried):
-    shape = TableShape(1000, 4, 1, False, False, None, None)
-    tried = {"local linear (standardized)": 0.6, "kernel ridge (gradient metric)": loss}
-    spec = next(FAMILIES["gradient"](shape, tried))
-    assert bool(spec.reason) != is_tried
 
 
 @pytest.mark.parametrize("kind", [AutoClassifier, AutoRegressor])

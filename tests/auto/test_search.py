@@ -218,21 +218,6 @@ def test_models_whose_gain_is_below_the_price_of_their_time_are_skipped(price, i
         search._check_gain(first, Spec("new", None, seconds=1.0))
 
 
-def test_settings_that_are_behind_after_the_first_fold_are_dropped():
-    _, scorer, trials = noisy_trials(200, [0.5, 0.5, 1.0])
-    data = TrialData({}, np.zeros(200), None, judged=np.arange(200))
-    answers = np.concatenate([trial.predictions for trial in trials])
-    spec = Spec("model", None, grid=[{"a": 0}, {"a": 1}, {"a": 2}])
-    first = HeldOut(spec.grid, np.arange(200), answers)
-    search = Search(data, scorer)
-    kept, fewer = search._better_settings(first, spec)
-    losses = scorer.losses(answers).mean(axis=1)
-    expected = [setting for setting, loss in zip(spec.grid, losses, strict=True) if loss < 0.5]
-    assert fewer.grid == kept.candidates
-    assert {"a": 2} not in fewer.grid
-    assert fewer.grid[0] in expected
-
-
 @pytest.mark.parametrize(("price", "n_models"), [(0.0, 3), (0.5, 2), (2.0, 1)])
 def test_models_that_hardly_reduce_the_loss_are_dropped(price, n_models):
     # Means of three, two and one of them have variances of about 0.09, 0.12 and 0.25.
@@ -270,7 +255,7 @@ def test_forty_simulated_fits_keep_their_time_limit(clock, monkeypatch):
     excess = []
     for _ in range(40):
         # A machine that is faster or slower than the estimates, by factors that differ by model.
-        machine, limit = np.exp(rng.normal(0.0, 0.7)), rng.uniform(2.0, 60.0)
+        machine, limit = np.exp(rng.normal(0.0, 0.7)), rng.uniform(2.0, 40.0)
         costs = {}
 
         def spend(spec, n_folds, machine=machine, costs=costs):

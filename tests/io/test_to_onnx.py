@@ -31,13 +31,12 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     StandardScaler,
 )
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import vicinal
 from vicinal._base._compat import target_encoder
 from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.auto._base_models import ScaledSVR
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,
@@ -502,7 +501,7 @@ def test_unfitted_models_and_wrong_widths():
 FAMILIES = [
     "constant",
     "linear",
-    "svm",
+    "kernel",
     ("forest", RandomForestClassifier(5, random_state=0)),
     ("naive Bayes", GaussianNB()),
 ]
@@ -516,7 +515,7 @@ def test_ensembles_of_base_models_with_graphs(y):
 
 
 def test_ensembles_for_regression():
-    svm = make_pipeline(StandardScaler(), ScaledSVR(C=10.0))
+    svm = make_pipeline(StandardScaler(), SVR(C=10.0))
     # Means of small forests are better than one of them.
     forests = [(f"forest {k}", ExtraTreesRegressor(5, random_state=k)) for k in range(2)]
     model = AutoRegressor(["linear", ("svm", svm), *forests], random_state=0)

@@ -6,15 +6,26 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_friedman1
+from sklearn.datasets import load_iris, make_friedman1, make_moons
+from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
-from vicinal.metric import GradientKernelClassifier, GradientKernelRegressor, _gradient_fit
+from vicinal.metric import (
+    GradientKernelClassifier,
+    GradientKernelRegressor,
+    _gradient_fit,
+    _gradient_kernel,
+)
 
 
 @pytest.fixture(scope="module")
 def friedman():
     return make_friedman1(400, 12, noise=0.5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(600, noise=0.3, random_state=0)
 
 
 def unexplained(model, X, y):
@@ -212,6 +223,62 @@ def test_a_model_fitted_from_held_out_folds_predicts_as_well(friedman):
     assert errors[0] < 1.1 * errors[1]
 
 
+def test_classes_of_a_fold_are_not_seen_by_the_ridge_that_predicts_it(moons):
+    X, y = moons
+    folds = np.array_split(np.arange(200), 5)
+    model = GradientKernelClassifier(metric="diagonal", n_rounds=1, random_state=0)
+    estimated = model.held_out(X[:200], y[:200], folds=folds)
+    assert_array_equal(estimated.rows, np.arange(200))
+    assert_allclose(estimated.predictions[0].sum(axis=1), 1.0)
+    # The start is learned outside the first fold, so its labels change the temperature alone.
+    changed = y[:200].copy()
+    changed[folds[0]] = changed[folds[0]][::-1]
+    moved = model.held_out(X[:200], changed, folds=folds).predictions[0]
+    before = estimated.predictions[0]
+    scores = [np.diff(np.log(p[: len(folds[0])]), axis=1)[:, 0] for p in (before, moved)]
+    assert_allclose(scores[0] / scores[1], scores[0][0] / scores[1][0], rtol=1e-6)
+
+
+def test_held_out_probabilities_estimate_those_of_new_rows(moons):
+    X, y = moons
+    folds = np.array_split(np.arange(300), 5)
+    model = GradientKernelClassifier(metric="diagonal", n_rounds=1, random_state=0)
+    estimated = model.held_out(X[:300], y[:300], folds=folds)
+    fitted = estimated.fitted(0)
+    loss = log_loss(y[300:], fitted.predict_proba(X[300:]))
+    assert log_loss(y[:300], estimated.predictions[0]) == pytest.approx(loss, rel=0.3)
+    alone = clone(model).fit(X[:300], y[:300])
+    assert loss < 1.1 * log_loss(y[300:], alone.predict_proba(X[300:]))
+
+
+def test_held_out_probabilities_of_many_rows_leave_one_out(moons, monkeypatch):
+    X, y = moons
+    monkeypatch.setattr(_gradient_kernel, "_MAX_FOLD_ROWS", 100)
+    rows = np.arange(0, 200, 7)
+    folds = [rows, np.setdiff1d(np.arange(200), rows)]
+    model = GradientKernelClassifier(metric="diagonal", n_rounds=1, random_state=0)
+    estimated = model.held_out(X[:200], y[:200], folds=folds, rows=rows)
+    fitted = clone(model).fit(X[:200], y[:200])
+    assert_array_equal(estimated.rows, rows)
+    assert_allclose(estimated.predictions[0], fitted.loo_proba_[rows])
+    assert_allclose(
+        estimated.fitted(0, X[:150], y[:150], None).predict_proba(X),
+        clone(model).fit(X[:150], y[:150]).predict_proba(X),
+    )
+
+
+def test_weight_two_is_the_row_twice_in_folds(moons):
+    X, y = moons
+    X, y = X[:60], y[:60]
+    model = GradientKernelClassifier(metric="diagonal", n_rounds=0, random_state=0)
+    folds = np.array_split(np.arange(60), 3)
+    weighted = model.held_out(X, y, folds=folds, sample_weight=np.full(60, 2.0))
+    twice = [np.concatenate([fold, fold + 60]) for fold in folds]
+    repeated = model.held_out(np.vstack([X, X]), np.r_[y, y], folds=twice)
+    order = np.argsort(repeated.rows, kind="stable")[:60]
+    assert_allclose(repeated.predictions[0][order], weighted.predictions[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("reason", ["groups", "zero weights", "blocks"])
 def test_folds_are_independent_where_no_start_is_shared(reason):
     X, y = make_friedman1(60, 5, random_state=0)
@@ -234,7 +301,7 @@ def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
     X, y = friedman
     whole = GradientKernelRegressor(metric="diagonal", random_state=0).fit(X[:300], y[:300])
     monkeypatch.setattr(_gradient_fit, "_DIAGONAL_ROWS", 100)
-    monkeypatch.setattr(_gradient_fit, "_LAST_ROWS", 200)
+    monkeypatch.setattr(GradientKernelRegressor, "_last_rows", 200)
     model = clone(whole).fit(X[:300], y[:300])
     (block,) = model.blocks_
     assert block["mapped"].shape == (300, 12)
@@ -252,7 +319,7 @@ def test_few_columns_of_many_are_found():
 def test_without_rounds_more_rows_leave_the_columns_as_they_are(friedman, monkeypatch):
     X, y = friedman
     monkeypatch.setattr(_gradient_fit, "_ROUND_ROWS", 100)
-    monkeypatch.setattr(_gradient_fit, "_LAST_ROWS", 200)
+    monkeypatch.setattr(GradientKernelRegressor, "_last_rows", 200)
     model = GradientKernelRegressor(n_rounds=0, random_state=0).fit(X, y)
     components = model.blocks_[0]["components"]
     assert_allclose(components, np.full(12, components[0]))

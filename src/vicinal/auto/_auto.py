@@ -382,11 +382,11 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
     r"""Classifier for any table: a weighted average of models of several families.
 
-    Local models, forests, linear and discriminant models, gradient boosting and a support vector
-    machine predict training rows that they were not fitted to. Their probabilities are calibrated
-    on these held-out predictions and averaged with the weights that minimise the held-out log
-    loss. At most six models remain, and their contributions add up to the prediction. ``score_``
-    estimates the accuracy on new rows: no choice was made on the rows it is computed from.
+    Local models, forests, linear and discriminant models, boosted trees and kernel ridge predict
+    training rows that they were not fitted to. Their probabilities are calibrated on these held-out
+    predictions and averaged with the weights that minimise the held-out log loss. At most six
+    models remain, and their contributions add up to the prediction. ``score_`` estimates the
+    accuracy on new rows: no choice was made on the rows it is computed from.
 
     Read more in the :doc:`user guide </guide/auto>`.
 
@@ -394,7 +394,7 @@ class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
     ----------
     families : "default" or list, default="default"
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
-        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"pretrained"``, ``"neural"``),
+        ``"linear"``, ``"kernel"``, ``"gradient"``, ``"pretrained"``, ``"neural"``),
         pairs (name, classifier), or both. ``"default"`` tries every family but the last two, which
         take longer, each where it is likely to improve the ensemble.
     class_weight : dict, "balanced" or None, default=None
@@ -546,7 +546,7 @@ class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
     ----------
     families : "default" or list, default="default"
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
-        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"pretrained"``, ``"neural"``),
+        ``"linear"``, ``"kernel"``, ``"gradient"``, ``"pretrained"``, ``"neural"``),
         pairs (name, regressor), or both. ``"default"`` tries every family but the last two, which
         take longer, each where it is likely to improve the ensemble.
 

@@ -1,7 +1,7 @@
 """Families of base models that are tried: cheap ones first, each by its own rule."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,6 @@ from sklearn.ensemble import (
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.svm import SVC, SVR
 
 from vicinal._base import saved
 from vicinal._base._compat import target_encoder
@@ -30,6 +29,7 @@ from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.metric import (
+    GradientKernelClassifier,
     GradientKernelRegressor,
     NeuralNeighborsClassifier,
     NeuralNeighborsRegressor,
@@ -56,18 +56,18 @@ _STOPPED = {"learning_rate": 0.05, "max_leaf_nodes": 16, "max_iter": 500, "early
 # A second gradient metric is learned where its start is within a factor of the better one, and the
 # first metric has reduced the loss of its start by a share.
 _SLACK, _GAIN = 1.25, 0.8
-# Kernel ridge learns a gradient metric as well: where its loss is this share of that of local
-# models, these hardly add anything.
+# Where the loss of kernel ridge is this share of that of local models, these hardly add anything.
 _KERNEL_LEAD = 0.7
-# Support vector machines take the square of the rows.
-_MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
-
 # Kernel ridge takes time cubic in the rows; of many, one fit predicts all held-out rows.
-_MAX_KERNEL_ROWS, _MAX_KERNEL_FOLDS = 5000, 2000
+_MAX_KERNEL_ROWS = {True: 2000, False: 5000}  # classification, regression
+_MAX_KERNEL_FOLDS = 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
-# In regression, boosted trees take little time next to kernel ridge.
-_FAST_FAMILIES = ("constant", "linear", "kernel", "forest")
+# With classes, boosted trees and kernel ridge would take most of the time.
+_FAST_FAMILIES = {
+    True: ("constant", "linear", "forest"),
+    False: ("constant", "linear", "kernel", "forest", "boosting"),
+}
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
 # over the leaves of a large one gains in addition in classification.
 _PROBE_TREES, _PROBE_SHARE, _PROBE_BONUS = 30, 25.0, 0.02
@@ -99,8 +99,6 @@ class Spec:
         Unfitted.
     encoding : {"distance", "tree"}
         Which encoding of the table it is given.
-    grid : list of dict
-        Settings to choose from, where the estimator does not list its own.
     once : bool
         One repetition of the folds is enough: more matters little compared with the cost, or the
         predictions do not depend on the folds.
@@ -122,7 +120,6 @@ class Spec:
     name: str
     estimator: Any
     encoding: str = "distance"
-    grid: list[dict] = field(default_factory=lambda: [{}])
     once: bool = False
     seconds: float = 0.0
     whole: bool = False
@@ -217,29 +214,6 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def write_graph(self, graph, x):
         """Write the map into a graph of :func:`vicinal.io.to_onnx`."""
         return graph.piecewise_linear(x, self.knots_)
-
-
-@saved()
-class ScaledSVR(SVR):
-    """``SVR`` of the standardised target."""
-
-    def fit(self, X, y, sample_weight=None):
-        """Standardise y and fit."""
-        self.target_mean_ = np.average(y, weights=sample_weight)
-        spread = np.sqrt(np.average((y - self.target_mean_) ** 2, weights=sample_weight))
-        self.target_scale_ = spread if spread > 0.0 else 1.0
-        return super().fit(X, (y - self.target_mean_) / self.target_scale_, sample_weight)
-
-    def predict(self, X):
-        """Predict in the unit of y."""
-        return self.target_mean_ + self.target_scale_ * super().predict(X)
-
-    def write_graph(self, graph, x):
-        """Write the predictions into a graph of :func:`vicinal.io.to_onnx`."""
-        plain = SVR(**self.get_params())
-        plain.__dict__.update(self.__dict__)  # the same model, of a class that graphs know
-        scaled = graph.write("values", plain, x)
-        return graph.affine(scaled, [[self.target_scale_]], [self.target_mean_])
 
 
 def _local(shape: TableShape, **settings):
@@ -425,9 +399,6 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     # Principal axes have a unit in common; single columns as given may have any.
     starts = _LABEL_FREE if is_wide else _LABEL_FREE[:2]
     losses = {m: tried[_local_name(m)] for m in starts if _local_name(m) in tried}
-    if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * min(losses.values(), default=np.inf):
-        yield Spec("gradient metric", None, reason=f"{_KERNEL} is much better than local models")
-        return
     best = sorted(losses, key=losses.__getitem__)[:2]
     for metric in best or ["standardized"]:
         if best and metric != best[0] and not _second_start_pays(best, losses, tried):
@@ -450,26 +421,17 @@ def _second_start_pays(best: list[str], losses: dict[str, float], tried: Tried) 
     return gains and losses[second] <= _SLACK * losses[first]
 
 
-def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield a support vector machine with a radial kernel on small tables."""
-    if shape.n_rows > _MAX_SVM_ROWS or _KERNEL in tried:  # kernel ridge is better
-        return
-    options: dict[str, Any] = {"once": True, "seconds": 0.5 * shape.thousands**2}
-    name = "support vector machine"
-    if shape.is_classification and shape.n_outputs <= _MAX_SVM_CLASSES:
-        grid = [{"svc__C": c} for c in (1.0, 10.0)]
-        yield Spec(name, make_pipeline(StandardScaler(), SVC()), grid=grid, **options)
-    elif not shape.is_classification and shape.n_outputs == 1:
-        grid = [{"scaledsvr__C": c} for c in (1.0, 10.0, 100.0)]
-        yield Spec(name, make_pipeline(StandardScaler(), ScaledSVR()), grid=grid, **options)
-
-
 def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield kernel ridge in the gradient metric, for smooth targets of small tables."""
-    if not shape.is_classification and shape.n_rows <= _MAX_KERNEL_ROWS:
-        model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
-        whole = shape.n_rows > _MAX_KERNEL_FOLDS
-        yield Spec(_KERNEL, model, once=True, seconds=1.5 * shape.thousands, whole=whole)
+    """Yield kernel ridge in the gradient metric, on small tables."""
+    if shape.n_rows > _MAX_KERNEL_ROWS[shape.is_classification]:
+        return
+    seconds, whole = 1.5 * shape.thousands, shape.n_rows > _MAX_KERNEL_FOLDS
+    model: Any = GradientKernelRegressor(metric="diagonal", n_rounds=3)
+    if shape.is_classification:
+        # Most of the work is common to the folds.
+        model, whole = GradientKernelClassifier(metric="diagonal", n_rounds=1), True
+        seconds = 0.5 * shape.thousands
+    yield Spec(_KERNEL, model, once=True, seconds=seconds, whole=whole)
 
 
 # Networks of each fold, all of which are kept.
@@ -513,7 +475,6 @@ FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "forest": forest,
     "boosting": boosting,
     "gradient": gradient,
-    "svm": svm,
     "pretrained": pretrained,
     "neural": neural,
 }
@@ -527,19 +488,19 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if shape.is_timed:
         # Where time may end before all are tried, boosting goes first.
         families = {"constant": "", "boosting": "", **families}
-    if shape.n_rows > _MAX_SVM_ROWS:
-        families["svm"] = _too_many("square", _MAX_SVM_ROWS)
-    if shape.n_rows > _MAX_KERNEL_ROWS and not shape.is_classification:
-        families["kernel"] = _too_many("cube", _MAX_KERNEL_ROWS)
+    if shape.n_rows > _MAX_KERNEL_ROWS[shape.is_classification]:
+        limit = _MAX_KERNEL_ROWS[shape.is_classification]
+        families["kernel"] = f"its time grows with the cube of the rows; tried on at most {limit:,}"
     if shape.preset == "fast":
-        fast = _FAST_FAMILIES if shape.is_classification else (*_FAST_FAMILIES, "boosting")
         for family in FAMILIES:
-            if family not in fast and not families[family]:
+            if family not in _FAST_FAMILIES[shape.is_classification] and not families[family]:
                 families[family] = "it is not part of preset='fast'"
     for family in set(families).difference(shape.rules.families or families):
         families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
     if shape.preset == "best":
         return families
+    if not families["kernel"] and not families["gradient"] and shape.monotonic is None:
+        families["gradient"] = "kernel ridge learns such a metric in less time"
     if not shape.has_gpu:
         for family in ("neural", "pretrained"):
             families[family] = "it is part of preset='best'; name it in families to try it"
@@ -547,10 +508,6 @@ def default_families(shape: TableShape) -> dict[str, str]:
         slow = f"{shape.n_rows} rows take it minutes; name it in families to try it"
         families["neural"] = slow
     return families
-
-
-def _too_many(power: str, limit: int) -> str:
-    return f"its time grows with the {power} of the rows; tried on at most {limit:,}"
 
 
 # --- monotone constraints ---

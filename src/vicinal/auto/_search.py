@@ -61,8 +61,6 @@ _CHEAP = 0.2
 _UNKNOWN_PACE = 3.0
 # What cannot be stopped after its first fold may take so many times as long as expected.
 _WHOLE_MARGIN = 2.0
-# Settings of a grid whose loss on the first fold is larger by this factor are dropped.
-_CLOSE = 1.05
 # Share of a fit that is left where the trial has learned most of it.
 _LEARNED = 0.2
 # Weights at which the gain of adding a model to the ensemble is estimated.
@@ -286,7 +284,6 @@ class Search:
             self._check_time(start, len(folds) + data.growth)
             if cuts:
                 self._check_gain(first, spec)
-                first, spec = self._better_settings(first, spec)
             rest = first.more or partial(self._predict_folds, spec)
             found = _joined(first, rest(folds[1:]))
         if not spec.once or data.splits:
@@ -316,19 +313,12 @@ class Search:
             "n_jobs": n_threads(self.n_jobs),
         }
         table = data.X[spec.encoding], data.labels, folds
-        parts = [
-            held_out(clone(spec.estimator).set_params(**setting), *table, **options)
-            for setting in spec.grid
-        ]
-        if len(parts) == 1 and not spec.grid[0]:
-            return parts[0]
-        predictions = np.concatenate([part.predictions for part in parts])
-        return HeldOut(list(spec.grid), parts[0].rows, predictions)
+        return held_out(clone(spec.estimator), *table, **options)
 
     def _predict_splits(self, spec: Spec, splits: list[Split]) -> HeldOut:
         """Fit to the training rows of each split alone; models select the settings not listed."""
         data, method = self.data, "predict" if self.data.classes is None else "predict_proba"
-        grid = spec.grid if spec.grid != [{}] else settings_of(spec.estimator)
+        grid = settings_of(spec.estimator)
 
         def predict(task: tuple[dict, Split]) -> np.ndarray:
             setting, split = task
@@ -392,16 +382,6 @@ class Search:
             if len(inside) and len(outside):
                 out[inside] = self.pool(outside).mix(inside)
         return out
-
-    def _better_settings(self, first: HeldOut, spec: Spec) -> tuple[HeldOut, Spec]:
-        """Drop the settings of a grid that are clearly behind after the first fold."""
-        if len(spec.grid) == 1:
-            return first, spec
-        part = self.scorer.part(np.arange(len(first.rows)))
-        losses = part.losses(first.predictions) @ part.share
-        kept = np.flatnonzero(losses <= _CLOSE * losses.min())
-        grid = [spec.grid[c] for c in kept]
-        return HeldOut(grid, first.rows, first.predictions[kept]), replace(spec, grid=grid)
 
 
 def _adapted(split: Split, spec: Spec, setting: dict) -> Any:

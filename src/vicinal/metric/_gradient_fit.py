@@ -20,9 +20,9 @@ _NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
 _MAX_CHARGE = 3.0
 # Solving costs n^3, and the metric has few numbers, a diagonal one d. So many rows at most are
 # looked at while all scales and penalties are tried, by the rounds of a diagonal metric of few
-# columns, by other rounds and by folds that share a start, and by the last choice of scale and
-# penalty. From 350 rows the few columns that matter among 30 are not always found.
-_FIRST_ROWS, _DIAGONAL_ROWS, _ROUND_ROWS, _LAST_ROWS = 200, 350, 500, 1000
+# columns, and by other rounds and by folds that share a start. From 350 rows the few columns that
+# matter among 30 are not always found.
+_FIRST_ROWS, _DIAGONAL_ROWS, _ROUND_ROWS = 200, 350, 500
 _ROWS_PER_COLUMN = 20
 # Share of the rows on each side of a split that belong to both of its sides.
 _OVERLAP = 0.1
@@ -183,7 +183,7 @@ def learn_start(data: GradientRows, model: Any, rng) -> dict:
     found = learn_metric(data.some(n_rows, rng), model, rng, model.n_rounds)
     if len(data) <= n_rows:
         return found
-    return _finish(data.some(_LAST_ROWS, rng), found, model, (_SCALES, _ALPHAS))
+    return _finish(data.some(model._last_rows, rng), found, model, (_SCALES, _ALPHAS))
 
 
 def _finish(data: GradientRows, found: dict, model: Any, grid=None) -> dict:
@@ -317,7 +317,7 @@ def _fit_block(data: GradientRows, rows: np.ndarray, model: Any, rng, start: dic
     if start is None:
         found = learn_start(data, model, rng)
     else:
-        found = _finish(data.some(_LAST_ROWS, rng), start, model)
+        found = _finish(data.some(model._last_rows, rng), start, model)
     ridge, gradients = found.pop("ridge"), found.pop("gradients")
     if len(gradients) > gradients.shape[1]:
         gradients = np.linalg.qr(gradients, mode="r")  # fewer rows of the same product

@@ -98,6 +98,9 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
     ):
         store_parameters(self, locals())
 
+    _fits_each_fold = True
+    _last_rows = 1000  # by which scale and penalty are chosen
+
     def _standardised(self, X, Y, weights, factors=1.0) -> GradientRows:
         """Store mean and scale of the columns; Y has one column per output."""
         X = np.asarray(X, dtype=np.float64)
@@ -112,6 +115,73 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         importances = sum(len(b["rows"]) * (b["gradients"] ** 2).sum(axis=0) for b in tree.blocks)
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
         return tree.left_out(rows.Z)
+
+    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
+        """Return predictions of rows that the ridge was not fitted to.
+
+        Scale and penalty, and the metric from which every fold starts, are learned once, outside
+        the first fold; so rows of the other folds take part in these. The metric then follows the
+        rows that a fold learns from, and those of the final model. Of more than 2,000 rows, all are
+        selected once and every row is left out of the ridge of all others. Groups, weights of zero
+        and more rows than a block holds are predicted by independent models of folds.
+
+        Parameters
+        ----------
+        X, y
+            As in ``fit``.
+        folds : sequence of ndarray of int
+            Rows of each fold.
+        rows : ndarray of int, default=None
+            Rows to predict; all by default.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+        groups : array-like of shape (n_samples,), default=None
+            Rows that are left out together.
+
+        Returns
+        -------
+        HeldOut
+            One candidate and its predictions, or probabilities.
+        """
+        weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+        method = "predict_proba" if hasattr(self, "predict_proba") else "predict"
+        if groups is not None or len(X) > self.max_block_size or not np.all(weights > 0.0):
+            options = {"sample_weight": sample_weight, "rows": rows, "method": method}
+            return held_out_by_folds(self, X, y, folds, **options)
+        table = X, y, sample_weight
+        if len(X) > _MAX_FOLD_ROWS:
+            return self._left_out(table, np.concatenate(fold_entries(folds, rows)))
+        model = clone(self)
+        data, targets = model._standardised_rows(X, y, weights)
+        rng = check_random_state(model.random_state)
+        start = learn_start(data[rows_outside(folds[0], len(X))], model, rng)
+
+        def predict(folds) -> HeldOut:
+            entries = fold_entries(folds, rows)
+            parts = [
+                predict_fold(data[rows_outside(fold, len(X))], data.Z[own], model, rng, start)
+                for fold, own in zip(folds, entries, strict=True)
+            ]
+            known = np.concatenate(entries)
+            outputs = np.concatenate(parts)
+            own = targets[known], data.weights[known]
+            predictions = model._from_outputs(outputs, *own)
+            return HeldOut([{}], known, predictions[None], fitted, predict)
+
+        def fitted(c: int, *other):
+            return clone(self)._fit_from(start, *(other or table))
+
+        return predict(folds)
+
+    def _left_out(self, table: tuple, rows: np.ndarray) -> HeldOut:
+        """Return the leave-one-out predictions of some rows, and the model they come from."""
+        model = clone(self)._fit_from(None, *table)
+        predictions = model._loo.reshape(len(model._loo), -1)[rows]
+
+        def fitted(c: int, *other):
+            return clone(self)._fit_from(None, *other) if other else model
+
+        return HeldOut([{}], rows, predictions[None], fitted)
 
     def _store_held_out(self, data: TrainingData, predictions, targets) -> None:
         """Store some rows with their leave-one-out predictions."""
@@ -208,8 +278,6 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     1.0
     """
 
-    _fits_each_fold = True
-
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Learn the metric and the ridge.
@@ -226,76 +294,23 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         data = training_data(self, X, y, sample_weight, task="regression", multi_output=True)
         Y = np.require(np.reshape(data.y, (len(data), -1)), np.float64, ["C", "W"])
         self._is_flat = data.y.ndim == 1
-        left_out = self._fit_tree(self._standardised_targets(data.X, Y, data.weights), start)
+        left_out = self._fit_tree(self._standardised_rows(data.X, Y, data.weights)[0], start)
         self.loo_prediction_ = self._in_units(left_out, data.X.dtype)
         self._store_held_out(data, self.loo_prediction_.reshape(Y.shape), Y)
         return self
 
-    def _standardised_targets(self, X, Y, weights) -> GradientRows:
-        self.target_mean_, self.target_scale_ = standard_scale(Y, weights)
-        return self._standardised(X, (Y - self.target_mean_) / self.target_scale_, weights)
-
-    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
-        """Return predictions of rows that the ridge was not fitted to.
-
-        Scale and penalty, and the metric from which every fold starts, are learned once, outside
-        the first fold; so rows of the other folds take part in these. The metric then follows the
-        rows that a fold learns from, and those of the final model. Of more than 2,000 rows, all are
-        selected once and every row is left out of the ridge of all others. Groups, weights of zero
-        and more rows than a block holds are predicted by independent models of folds.
-
-        Parameters
-        ----------
-        X, y
-            As in ``fit``.
-        folds : sequence of ndarray of int
-            Rows of each fold.
-        rows : ndarray of int, default=None
-            Rows to predict; all by default.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        groups : array-like of shape (n_samples,), default=None
-            Rows that are left out together.
-
-        Returns
-        -------
-        HeldOut
-            One candidate and its predictions.
-        """
-        weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-        if groups is not None or len(X) > self.max_block_size or not np.all(weights > 0.0):
-            return held_out_by_folds(self, X, y, folds, sample_weight=sample_weight, rows=rows)
-        if len(X) > _MAX_FOLD_ROWS:
-            return self._left_out(X, y, sample_weight, np.concatenate(fold_entries(folds, rows)))
-        model = clone(self)
+    def _standardised_rows(self, X, y, weights) -> tuple[GradientRows, np.ndarray]:
+        """Store scales; return standardised rows, and the targets as columns."""
         Y = np.reshape(np.asarray(y, dtype=np.float64), (len(X), -1))
-        data = model._standardised_targets(X, Y, weights)
-        rng = check_random_state(model.random_state)
-        start = learn_start(data[rows_outside(folds[0], len(X))], model, rng)
+        self.target_mean_, self.target_scale_ = standard_scale(Y, weights)
+        return self._standardised(X, (Y - self.target_mean_) / self.target_scale_, weights), Y
 
-        def predict(folds) -> HeldOut:
-            entries = fold_entries(folds, rows)
-            parts = [
-                predict_fold(data[rows_outside(fold, len(X))], data.Z[own], model, rng, start)
-                for fold, own in zip(folds, entries, strict=True)
-            ]
-            predictions = np.concatenate(parts) * model.target_scale_ + model.target_mean_
-            return HeldOut([{}], np.concatenate(entries), predictions[None], fitted, predict)
+    def _from_outputs(self, outputs, Y, weights):
+        return outputs * self.target_scale_ + self.target_mean_
 
-        def fitted(c: int, *table):
-            return clone(self)._fit_from(start, *(table or (X, y, sample_weight)))
-
-        return predict(folds)
-
-    def _left_out(self, X, y, sample_weight, rows: np.ndarray) -> HeldOut:
-        """Return the leave-one-out predictions of some rows, and the model they come from."""
-        model = clone(self)._fit_from(None, X, y, sample_weight)
-        predictions = model.loo_prediction_.reshape(len(X), -1)[rows]
-
-        def fitted(c: int, *table):
-            return clone(self)._fit_from(None, *table) if table else model
-
-        return HeldOut([{}], rows, predictions[None], fitted)
+    @property
+    def _loo(self) -> np.ndarray:
+        return self.loo_prediction_
 
     def predict(self, X):
         """Predict the target."""
@@ -330,7 +345,8 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
     r"""Kernel ridge classification with a metric learned from its own gradients.
 
     The ridge of :class:`GradientKernelRegressor` on class indicators. Probabilities are the softmax
-    of its scores, with the temperature of least log loss on the leave-one-out scores.
+    of its scores, with the temperature of least log loss on the leave-one-out scores. The last
+    choice of scale and penalty uses 500 rows, not 1,000.
 
     Read more in the :doc:`user guide </guide/embedding>`.
 
@@ -366,6 +382,8 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
     True
     """
 
+    _last_rows = 500
+
     _parameter_constraints: dict = {
         **_GradientKernel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -387,15 +405,31 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Learn the metric and the ridge."""
+        return self._fit_from(None, X, y, sample_weight)
+
+    def _fit_from(self, start: dict | None, X, y, sample_weight):
+        """Fit, beginning at a metric, scale and penalty learned before."""
         data = training_data(self, X, y, sample_weight, task="classification")
-        self.classes_, weights = data.classes, data.weights
-        factors = class_factors(self.class_weight, self.classes_, data.y, weights)[data.y]
-        indicators = np.eye(len(self.classes_))[data.y]
-        scores = self._fit_tree(self._standardised(data.X, indicators, weights, factors))
-        self.temperature_ = 1.0 / fit_slope(scores, data.y, weights * factors)
-        self.loo_proba_ = temperature_proba(scores, self.temperature_).astype(data.X.dtype)
+        rows, codes = self._standardised_rows(data.X, data.labels, data.weights)
+        proba = self._from_outputs(self._fit_tree(rows, start), codes, rows.weights)
+        self.loo_proba_ = proba.astype(data.X.dtype)
         self._store_held_out(data, self.loo_proba_, data.y)
         return self
+
+    def _standardised_rows(self, X, y, weights) -> tuple[GradientRows, np.ndarray]:
+        """Store classes and scales; return standardised rows, and the codes of the classes."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        factors = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
+        return self._standardised(X, np.eye(len(self.classes_))[codes], weights, factors), codes
+
+    def _from_outputs(self, outputs, codes, weights):
+        """Store the temperature of least log loss; return the probabilities."""
+        self.temperature_ = 1.0 / fit_slope(outputs, codes, weights)
+        return temperature_proba(outputs, self.temperature_)
+
+    @property
+    def _loo(self) -> np.ndarray:
+        return self.loo_proba_
 
     def predict_proba(self, X):
         """Return the probability of every class."""
