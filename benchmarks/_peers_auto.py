@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 warnings.simplefilter("ignore")
+N_THREADS = int(os.environ.get("VICINAL_THREADS", "1"))
 
 
 def catboost(task, is_category):
@@ -23,14 +24,16 @@ def catboost(task, is_category):
 
     kind = CatBoostClassifier if task == "classification" else CatBoostRegressor
     words = [f"c{j}" for j in np.flatnonzero(is_category)]
-    return kind(verbose=False, allow_writing_files=False, thread_count=1, cat_features=words)
+    return kind(
+        verbose=False, allow_writing_files=False, thread_count=N_THREADS, cat_features=words
+    )
 
 
 def xgboost(task, is_category):
     from xgboost import XGBClassifier, XGBRegressor
 
     kind = XGBClassifier if task == "classification" else XGBRegressor
-    return kind(n_jobs=1, enable_categorical=True)
+    return kind(n_jobs=N_THREADS, enable_categorical=True)
 
 
 def ebm(task, is_category):

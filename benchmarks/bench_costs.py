@@ -14,11 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from _harness import ResultsPage, is_rebuilding, processor_timed, stored, timed
+from bench_comparison import SEEDS
 
 # What every child begins with: named tables, and a clock that counts from its start.
 HEAD = """
@@ -125,6 +127,13 @@ COMPARED_SETS = (
     ("adult", "5000"), ("airfoil", "1000"), ("grid_stability", "5000"),
 )  # fmt: skip
 N_LOOPS = 8
+THREADS = """
+import json, sys
+from bench_costs import fit_with_threads
+print(json.dumps(fit_with_threads(*sys.argv[1:])))
+"""
+THREADS_SETS = ("wdbc", "pendigits", "adult", "diabetes", "airfoil")
+LIBRARIES = ("vicinal", "LightGBM", "CatBoost")
 
 
 def child(code: str, *arguments: str, python: str = sys.executable, **environment: str) -> dict:
@@ -296,6 +305,58 @@ def _modules() -> str:
     return os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
 
 
+def fit_with_threads(name: str, seed: str, n_threads: str) -> dict:
+    """Return the wall seconds of a fit of every library, at most 1,000 rows."""
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    from bench_auto import ours, peer_predictions, split, task_of, warm_up
+
+    rows, task, n_jobs = split(name, "1000", int(seed)), task_of(name), int(n_threads)
+    X, _ = rows.part("given")
+    y = rows.table.y[rows.train]
+    mine = ours(task).set_params(n_jobs=n_jobs)
+    warm_up(type(mine))
+    light = LGBMClassifier if task == "classification" else LGBMRegressor
+    found = {}
+    for label, one in (("vicinal", mine), ("LightGBM", light(n_jobs=n_jobs, verbose=-1))):
+        start = time.perf_counter()
+        one.fit(X, y)
+        found[label] = time.perf_counter() - start
+    _, costs = peer_predictions("CatBoost", task, rows, y)
+    return found | {"CatBoost": costs["wall"]}
+
+
+def threads_section(page: ResultsPage) -> None:
+    """Add wall seconds of fits with one and two threads, means of five splits."""
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VICINAL_THREADS")
+
+    def case(name: str, seed: int, n: str) -> dict:
+        settings = dict.fromkeys(variables, n) | {"PYTHONPATH": _modules()}
+        return child(THREADS, name, str(seed), n, **settings)
+
+    lines, logs = [], []
+    for name in THREADS_SETS:
+        splits = [
+            [page.case(("threads", name, s, n), partial(case, name, s, n)) for n in ("1", "2")]
+            for s in SEEDS
+        ]
+        mean = [np.mean([[one[m] for one in pair] for pair in splits], axis=0) for m in LIBRARIES]
+        logs.append(np.log(np.array(mean)))
+        lines.append([name, *(seconds for pair in mean for seconds in pair)])
+    one, two = np.exp(np.mean([log[0] - log[2] for log in logs], axis=0))
+    gain = np.exp(np.mean([log[:, 0] - log[:, 1] for log in logs], axis=0))
+    head = [f"{label}, {n}" for label in LIBRARIES for n in ("1 thread", "2")]
+    page.text(
+        "## One and two threads\n\nWall seconds of a fit to at most 1,000 rows, means of five "
+        "splits. The two processors of the machine are two threads of one core, so two threads "
+        "can hardly halve the time. A fit of vicinal takes "
+        f"{one:.2f} times as long as one of CatBoost with one thread and {two:.2f} times with two; "
+        f"two threads make vicinal {gain[0]:.2f}, LightGBM {gain[1]:.2f} and CatBoost "
+        f"{gain[2]:.2f} times as fast (geometric means)."
+    )
+    page.table(["table", *head], lines)
+
+
 def wide_section(page: ResultsPage) -> None:
     rows = []
     for name in ("simulated", "isolet"):
@@ -334,6 +395,7 @@ PARTS = {
     "start": start_section,
     "compile": compile_section,
     "compared": compared_section,
+    "threads": threads_section,
     "wide": wide_section,
     "growth": growth_section,
 }
@@ -342,6 +404,7 @@ FIRST_CASES = {
     "start": ("first", "wine"),
     "compile": ("compiled", "breast_cancer"),
     "compared": ("compared", *COMPARED_SETS[0]),
+    "threads": ("threads", THREADS_SETS[0], SEEDS[0], "1"),
     "wide": ("wide", "simulated"),
     "growth": ("growth", 1000),
 }
