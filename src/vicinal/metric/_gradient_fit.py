@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from vicinal._base import Progress, row_blocks
 from vicinal._kernels.cascade._hard import quantile_row
@@ -66,7 +65,7 @@ class _Candidates:
         spread = 2.0 * data.weights @ ((mapped - mean) ** 2).sum(axis=1) / data.weights.sum()
         self._components = components * (1.0 / np.sqrt(spread) if spread > 0.0 else 1.0)
         self._mapped = kernels.map_rows(data.Z, self._components)
-        self._distances = cdist(self._mapped, self._mapped)
+        self._squares = kernels.squared_distances(self._mapped, self._mapped, model.kernel)
         self._values: tuple[int, np.ndarray] | None = None
         self._ridges: dict[tuple[int, int], kernels.KernelRidge] = {}
 
@@ -75,7 +74,7 @@ class _Candidates:
         if position not in self._ridges:
             i, j = position
             if self._values is None or self._values[0] != i:
-                values = kernels.kernel_values(self._distances, self._scales[i], self._kernel)
+                values = kernels.kernel_values(self._squares, self._scales[i], self._kernel)
                 self._values = i, values
             data = self._data
             self._ridges[position] = kernels.kernel_ridge(
@@ -201,8 +200,14 @@ def _ridge(
 ) -> kernels.KernelRidge:
     """Solve the ridge of a metric, scale and penalty that were found."""
     mapped = kernels.map_rows(data.Z, found["components"])
-    K = kernels.kernel_values(cdist(mapped, mapped), found["bandwidth"], kernel)
+    K = _kernel(mapped, mapped, found, kernel)
     return kernels.kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
+
+
+def _kernel(Q: np.ndarray, Z: np.ndarray, found: dict, kernel: str) -> np.ndarray:
+    """Return the kernel of mapped rows at the scale that was found."""
+    squares = kernels.squared_distances(Q, Z, kernel)
+    return kernels.kernel_values(squares, found["bandwidth"], kernel)
 
 
 def predict_fold(data: GradientRows, Z: np.ndarray, model: Any, rng, start: dict) -> np.ndarray:
@@ -213,8 +218,7 @@ def predict_fold(data: GradientRows, Z: np.ndarray, model: Any, rng, start: dict
     if len(some) < len(data):
         ridge = _ridge(data, found, model.kernel, n_left_out=1)
     mapped = kernels.map_rows(data.Z, found["components"])
-    distances = cdist(kernels.map_rows(Z, found["components"]), mapped)
-    K = kernels.kernel_values(distances, found["bandwidth"], model.kernel)
+    K = _kernel(kernels.map_rows(Z, found["components"]), mapped, found, model.kernel)
     return K @ ridge.dual_coef + ridge.intercept
 
 
@@ -255,8 +259,8 @@ class Tree(NamedTuple):
         """Add the predictions of a block for some rows, by its share."""
         for part in row_blocks(len(rows), 24 * len(block["rows"])):
             some = rows[part]
-            distances = cdist(kernels.map_rows(Z[some], block["components"]), block["mapped"])
-            K = kernels.kernel_values(distances, block["bandwidth"], self.kernel)
+            queries = kernels.map_rows(Z[some], block["components"])
+            K = _kernel(queries, block["mapped"], block, self.kernel)
             out[some] += share[some, None] * (K @ block["dual_coef"] + block["intercept"])
 
     def slopes(self, Z: np.ndarray) -> np.ndarray:

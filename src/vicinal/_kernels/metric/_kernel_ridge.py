@@ -36,12 +36,28 @@ class KernelRidge:
     left_out: np.ndarray
 
 
-def kernel_values(distances: np.ndarray, scale: float, kernel: str) -> np.ndarray:
-    """Return exp(-D / scale) (Laplace) or exp(-D^2 / (2 scale^2)) (Gaussian)."""
-    values = distances / -scale
-    if kernel != "laplace":
-        values *= values
-        values *= -0.5
+def squared_distances(Q: np.ndarray, Z: np.ndarray, kernel: str) -> np.ndarray:
+    """Return squared Euclidean distances, for the Gaussian kernel by one product of matrices.
+
+    Its rounding errors are those of the squared lengths; the kink of the Laplace kernel would show
+    them.
+    """
+    if kernel == "laplace":
+        return cdist(Q, Z, "sqeuclidean")
+    squares = Q @ Z.T
+    squares *= -2.0
+    squares += np.einsum("ij,ij->i", Q, Q)[:, None]
+    squares += np.einsum("ij,ij->i", Z, Z)
+    return np.maximum(squares, 0.0, out=squares)
+
+
+def kernel_values(squares: np.ndarray, scale: float, kernel: str) -> np.ndarray:
+    """Return exp(-D / scale) (Laplace) or exp(-D^2 / (2 scale^2)) (Gaussian) of squares D^2."""
+    if kernel == "laplace":
+        values = np.sqrt(squares)
+        values /= -scale
+    else:
+        values = squares * (-0.5 / scale**2)
     return np.exp(values, out=values)  # in place: of many rows, new memory costs more than exp
 
 
@@ -93,9 +109,10 @@ def ridge_slopes(
 
     The Laplace kernel has a kink at its own row, where the mean of its slopes, zero, is taken.
     """
-    distances = cdist(Q, Z)
-    S = kernel_values(distances, scale, kernel)
+    squares = squared_distances(Q, Z, kernel)
+    S = kernel_values(squares, scale, kernel)
     if kernel == "laplace":
+        distances = np.sqrt(squares)
         S = np.divide(S, distances, out=np.zeros_like(S), where=distances > 1e-9 * scale) / scale
     else:
         S = S / scale**2
