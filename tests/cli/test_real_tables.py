@@ -187,14 +187,22 @@ def test_the_page_uses_as_many_rows_as_its_time_allows():
     assert len(_in_time(rows, 100.0, 2.0, 0)) == 200
 
 
-def test_fit_notes_a_rare_class(tmp_path, capsys):
+@pytest.mark.parametrize("model", ["k-nearest-neighbours", "auto"])
+def test_fit_notes_a_rare_class_and_prints_the_same_score_of_every_model(model, tmp_path, capsys):
     x = np.random.RandomState(0).rand(200)
     table = pl.DataFrame({"x": x, "y": ["yes" if value > 0.95 else "no" for value in x]})
     table.write_csv(tmp_path / "rare.csv")
-    arguments = ["fit", str(tmp_path / "rare.csv"), "-t", "y", "-m", "k-nearest-neighbours"]
-    assert run([*arguments, "--budget", "24h", "-o", str(tmp_path / "m.vicinal")]) == 0
+    arguments = ["fit", str(tmp_path / "rare.csv"), "-t", "y", "-m", model, "--budget", "24h"]
+    families = ["--set", "families=['constant', 'linear']"] if model == "auto" else []
+    assert run([*arguments, *families, "-o", str(tmp_path / "m.vicinal")]) == 0
     printed = capsys.readouterr().err
-    assert "the score is roc auc, not accuracy (--metric accuracy); `vicinal check`" in printed
+    note = "of the rows: accuracy hardly depends on them (--metric roc_auc); `vicinal check` shows"
+    assert printed.count(note) == 1
+    assert "on held-out rows: accuracy 0.9" in printed
+    assert run([*arguments, *families, "--metric", "auc", "-o", str(tmp_path / "m.vicinal")]) == 0
+    printed = capsys.readouterr().err
+    assert note not in printed
+    assert re.search(r"on held-out rows: roc auc (1|0\.)", printed)
 
 
 def test_rare_classes_change_the_score_with_a_note(capsys):

@@ -264,6 +264,8 @@ def fit_model(
     own_folds = folds if cv is not None or folds == "time" else None
     _training.set_evaluation(estimator, checked, own_folds, scorer, label)
     _check_table.warn(checked, seed)
+    if metric is None:
+        _training.note_rare_class(checked)
     started = _clock.now()
     fitted = _training.fit_model(name, estimator, checked)
     if cost is None:

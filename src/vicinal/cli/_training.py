@@ -261,7 +261,7 @@ def estimate_score(
     board = leaderboard(
         checked,
         {name: estimator},
-        metric=metric or resolve_metric(None, checked),
+        metric=metric,
         seconds=seconds,
         cv=cv if cv == "time" else n_folds,
         random_state=seed,
@@ -314,11 +314,15 @@ def resolve_metric(
     name: str | None, checked: CheckedTable, positive: Any = None, n_folds: int = FOLDS
 ) -> str | None:
     """Return the name of a scikit-learn scorer; a few short names are understood."""
-    several = len(checked.classes[0]) > 2
     if name is None:
-        return _metric_for_rare(checked, several, n_folds)
+        metric, note = _metric_for_rare(checked, n_folds)
+        if metric is not None:
+            note += f": the score is {metric.replace('_', ' ')}, not accuracy (--metric accuracy)"
+            note += "; `vicinal check` shows more"
+        log(note)
+        return metric
     short = {
-        "auc": "roc_auc_ovr" if several else "roc_auc",
+        "auc": "roc_auc_ovr" if len(checked.classes[0]) > 2 else "roc_auc",
         "logloss": "neg_log_loss",
         "log_loss": "neg_log_loss",
         "f1": "f1_macro" if positive is None else "f1",
@@ -335,6 +339,14 @@ def resolve_metric(
     return resolved
 
 
+def note_rare_class(checked: CheckedTable) -> None:
+    """Print that accuracy, the score of `fit` without --metric, hardly depends on a rare class."""
+    metric, note = _metric_for_rare(checked, FOLDS)
+    if metric is not None:
+        note += f": accuracy hardly depends on them (--metric {metric}); `vicinal check` shows more"
+    log(note)
+
+
 def refuse_single(checked: CheckedTable) -> None:
     """Refuse two classes of which one has a single row: it is either learned or held out."""
     classes, counts = checked.classes
@@ -345,24 +357,20 @@ def refuse_single(checked: CheckedTable) -> None:
         )
 
 
-def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int) -> str | None:
-    """Return a score that depends on rare classes, with a note; ``None`` if no class is rare."""
+def _metric_for_rare(checked: CheckedTable, n_folds: int) -> tuple[str | None, str]:
+    """Return a score that depends on rare classes, and a note; ``None`` if no class is rare."""
     classes, counts = checked.classes
     if not len(classes):
-        return None
-    rarest = counts.argmin()
+        return None, ""
+    several, rarest = len(classes) > 2, counts.argmin()
     share = counts[rarest] / counts.sum()
     if share >= (_RARE if not several else _RARE / len(classes)):
-        return None
+        return None, ""
+    label = repr(str(classes[rarest]))
     if counts[rarest] < n_folds and not several:
-        log(f"  note: {str(classes[rarest])!r} has {counts[rarest]} rows, fewer than folds")
-        return None
+        return None, f"  note: {label} has {counts[rarest]} rows, fewer than folds"
     metric = "balanced_accuracy" if several else "roc_auc"
-    log(
-        f"  note: {str(classes[rarest])!r} is {100 * share:.2g} % of the rows: the score is "
-        f"{metric.replace('_', ' ')}, not accuracy (--metric accuracy); `vicinal check` shows more"
-    )
-    return metric
+    return metric, f"  note: {label} is {100 * share:.2g} % of the rows"
 
 
 def cache_folder() -> Path:
