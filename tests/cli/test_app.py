@@ -1,10 +1,12 @@
 """The commands from the outside: what they print, what they write, how they end."""
 
+import gc
 import io
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -402,6 +404,35 @@ def test_info_prints_columns_and_target(model, capsys):
         assert part in text
     assert run(["info", str(model), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metadata"]["target"] == "income"
+
+
+def test_the_address_is_printed_only_once_the_server_listens(model, monkeypatch, capsys):
+    uvicorn = pytest.importorskip("uvicorn")
+    pytest.importorskip("pandas")
+    monkeypatch.delenv("VICINAL_TOKEN", raising=False)
+    before = sys.getswitchinterval()
+    capsys.readouterr()
+    try:
+        assert run(["serve", str(model), "--host", "0.0.0.0"]) == 2
+        printed = capsys.readouterr().err
+        assert "'0.0.0.0' is reachable from other computers, which needs a token" in printed
+        assert "serves" not in printed
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            with pytest.raises(SystemExit):
+                run(["serve", str(model), "--port", str(taken.getsockname()[1])])
+        assert "serves" not in capsys.readouterr().err
+
+        async def stop(server, counter):
+            return True
+
+        monkeypatch.setattr(uvicorn.Server, "on_tick", stop)
+        assert run(["serve", str(model), "--port", "0"]) == 0
+        assert f"http://127.0.0.1:0/ serves {model}" in capsys.readouterr().err
+    finally:
+        sys.setswitchinterval(before)
+        gc.enable()
 
 
 @pytest.mark.parametrize("command", ["predict", "info"])

@@ -256,13 +256,13 @@ def serve_model(
         rows = pandas.DataFrame(X.to_dict(as_series=False))
     decided = stored.decided()
     address = f"[{host}]" if ":" in host else host
-    log(f"http://{address}:{port}/ serves {model}; Ctrl-C stops it")
     try:
         serve(
             decided,
             host=host,
             port=port,
             access_log=access_log,
+            on_start=lambda: log(f"http://{address}:{port}/ serves {model}; Ctrl-C stops it"),
             name=model.stem,
             target=stored.target,
             table=rows,

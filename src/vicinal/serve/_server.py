@@ -3,6 +3,7 @@
 import gc
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from vicinal._base import import_optional
@@ -20,6 +21,7 @@ def serve(
     port: int = 8000,
     grace: float = 25.0,
     access_log: bool = True,
+    on_start: Callable[[], Any] | None = None,
     **options: Any,
 ) -> None:
     """Serve a fitted model over HTTP until SIGTERM or Ctrl-C.
@@ -40,6 +42,8 @@ def serve(
         Seconds that running requests may take after a signal before they get status 503.
     access_log : bool, default=True
         Whether to write one line of JSON for each request to the standard error.
+    on_start : callable, default=None
+        Called without arguments when the server listens.
     **options
         Further arguments of :func:`create_app`.
     """
@@ -61,6 +65,11 @@ def serve(
 
     class Server(uvicorn.Server):  # type: ignore[name-defined]
         n_signals = 0
+
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started and on_start is not None:
+                on_start()
 
         def handle_exit(self, sig: int, frame: Any) -> None:
             self.n_signals += 1
