@@ -1,3 +1,4 @@
+import re
 from datetime import date
 
 import numpy as np
@@ -35,6 +36,16 @@ def test_few_whole_numbers_may_be_meant_otherwise(n_values, other):
     notes = check_table(table, "y").notes
     assert f"'y' holds few whole numbers; --task {other} if that is meant" in notes
     assert not any("--task" in note for note in check_table(table, "y", task=other).notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("Labl", "did you mean 'label'?"), ("LABEL", "did you mean 'label'?"), ("q", "it has 'x', ")],
+)
+def test_the_error_for_an_unknown_column_has_the_most_similar_name(name, hint):
+    table = pl.DataFrame({"x": range(60), "label": ["a", "b"] * 30})
+    with pytest.raises(InputError, match=f"the table has no column '{name}'; {re.escape(hint)}"):
+        check_table(table, name)
 
 
 def test_task_can_be_given():

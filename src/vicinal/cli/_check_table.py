@@ -1,6 +1,5 @@
 """Labelled tables: where they come from, what they must be, how a model is fitted on one."""
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from vicinal._base import fit_weighted, takes_weights
 from vicinal.cli._read_table import read_tables
-from vicinal.cli._show import InputError, log, quoted
+from vicinal.cli._show import InputError, log, quoted, similar
 from vicinal.table import TableEncoder
 from vicinal.table.keys import is_id
 
@@ -142,8 +141,7 @@ def check_has(frame: pl.DataFrame, name: str) -> None:
     """Raise an error for an unknown column, with the most similar name."""
     if name in frame.columns:
         return
-    close = difflib.get_close_matches(name, frame.columns, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it has {quoted(frame.columns)}"
+    hint = similar(name, frame.columns) or f"it has {quoted(frame.columns)}"
     raise InputError(f"the table has no column {name!r}; {hint}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import vicinal
-from vicinal.cli._show import InputError, quoted
+from vicinal.cli._show import InputError, quoted, similar
 
 # Larger tables need compiled functions.
 COMPILED_FROM = 340
@@ -36,7 +36,8 @@ def match(wanted: str, names: list[str]) -> str:
         raise InputError(
             f"the model {wanted.strip()!r} could be {quoted(found)}; give more of the name"
         )
-    raise InputError(f"no model is called {wanted.strip()!r}; choose from {quoted(names, 40)}")
+    hint = similar(wanted, names, _plain) or f"choose from {quoted(names, 40)}"
+    raise InputError(f"no model is called {wanted.strip()!r}; {hint}")
 
 
 def one_model(wanted: str, task: str, seed: int, settings: list[str]) -> tuple[str, Any]:

@@ -22,7 +22,7 @@ from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._check_table import CheckedTable, fingerprint
 from vicinal.cli._models import COMPILED_FROM, compiling_steps
 from vicinal.cli._progress import LiveBoard, working
-from vicinal.cli._show import InputError, log, quoted
+from vicinal.cli._show import InputError, log, quoted, similar
 
 _MOST_JOBS = 4
 FOLDS = 5
@@ -333,9 +333,9 @@ def resolve_metric(
     known = get_scorer_names()
     resolved = short.get(name.lower(), name)
     if resolved not in known:
-        raise InputError(
-            f"--metric {name!r} is unknown; choose from {quoted([*short, *known], 99)}"
-        )
+        names = [*short, *known]
+        hint = similar(name, names) or f"choose from {quoted(names, 99)}"
+        raise InputError(f"--metric {name!r} is unknown; {hint}")
     return resolved
 
 
