@@ -92,6 +92,20 @@ def test_compare_as_json_has_the_leaderboard_alone_on_standard_output(csv, tmp_p
     assert len(board["models"][0]["fold_scores"]) == 3
 
 
+def test_extreme_targets_are_noted_before_the_ranks(tmp_path, capsys):
+    rng = np.random.RandomState(0)
+    x = rng.rand(80)
+    y = np.where(np.arange(80) == 9, 1e6, x + rng.rand(80))
+    pl.DataFrame({"x": x, "y": y}).write_csv(tmp_path / "t.csv")
+    out, best = str(tmp_path / "page.html"), str(tmp_path / "best.vicinal")
+    arguments = ["compare", str(tmp_path / "t.csv"), "-t", "y", "--models", "mean,ridge"]
+    assert run([*arguments, "--budget", "24h", "--cv", "2", "--out", out, "--save", best]) == 0
+    stdout, stderr = capsys.readouterr()
+    assert "More than 90 % of the variance of the target is in 1 of 80 rows" in stdout
+    assert "unfinished" not in stderr
+    assert "extreme targets decide the scores" in Path(out).read_text()
+
+
 @pytest.mark.parametrize("data", ["diabetes"])
 def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
     arguments = ["compare", "--data", data, "--models", "mean,ridge", "--cv", "2"]

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -14,7 +16,7 @@ from tests.inspection.simulation import Clock
 from tests.versions import needs_sklearn
 
 from vicinal._base import Progress
-from vicinal.inspection import compare
+from vicinal.inspection import check, compare
 from vicinal.inspection.candidates import candidate_models
 from vicinal.inspection.compare._compare import Board
 from vicinal.inspection.compare._comparison import ComparisonEntry
@@ -224,6 +226,30 @@ def test_regressors_are_scored_by_r2(smooth_target):
     board = compare({"line": LinearRegression()}, *smooth_target)
     assert board.metric == "r2"
     assert board.entries[0].mean > 0.99
+
+
+def test_a_note_names_extreme_targets_that_decide_the_scores(smooth_target):
+    X, y = smooth_target
+    models = {"mean": DummyRegressor()}
+    assert compare(models, X, y).warning == ""
+    spoiled = y.copy()
+    spoiled[[3, 17]] = 1e4, -3e4
+    board = compare(models, X, spoiled)
+    assert board.entries[0].scores.min() < -1.0
+    expected = (
+        f"More than 90 % of the variance of the target is in 2 of {len(y)} rows, so extreme "
+        "targets decide the scores; look at them with `vicinal check`, or compare by "
+        "neg_mean_absolute_error."
+    )
+    assert board.warning == board.to_dict()["note"] == expected
+    assert str(board).splitlines()[1] == expected
+    assert set(check(X, spoiled)["labels"]["row"][:2]) == {3, 17}
+    assert compare(models, X, spoiled, metric="neg_mean_absolute_error").warning == ""
+    assert compare(models, X[:29], spoiled[:29]).warning == ""  # three rows would not be few
+    entry = replace(board.entries[0], scores=board.entries[0].scores[:1], folds=(0,))
+    unfinished = replace(board, entries=[entry]).warning
+    assert unfinished.startswith("Unfinished: mean (1 of 5 folds)")
+    assert unfinished.endswith(f"others. {expected}")
 
 
 def test_single_fold_has_no_standard_error():

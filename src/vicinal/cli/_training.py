@@ -176,7 +176,7 @@ def save_best(board, models, checked, path, seconds, positive, threshold) -> Non
     score = f"{board.metric_label} {board.sign * best.mean:.4f} on held-out rows"
     if len(best.scores) < board.n_folds:
         score += f" ({len(best.scores)} of {board.n_folds} folds)"
-    if board.warning:
+    if board.unfinished:
         log(f"  note: {best.name} is the best of the ranked models; unfinished ones are not ranked")
     fitted = fit_model(best.name, within(models[best.name], seconds), checked)
     about = {"score": score, "positive": positive, "threshold": threshold}

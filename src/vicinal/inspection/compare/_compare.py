@@ -228,6 +228,7 @@ class Board:
         has_classes = all(is_classifier(model) for model in runner.models.values())
         self.classes = np.unique(np.asarray(runner.y)) if has_classes else None
         self.n_folds = len(runner.folds)
+        self.note = _extreme_targets(runner.y) if metric in _SQUARED else ""
         self.todo = [(name, k) for k in range(self.n_folds) for name in runner.models]
         for name, fold in list(self.todo) if cache else []:
             known = cache.read(runner.models[name], fold)
@@ -276,7 +277,9 @@ class Board:
         )
         entries = [self._with_note(entry, entries[0]) for entry in entries]
         n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
-        return Comparison(entries, self.metric, self.n_folds, n_samples, n_features, runner.folds)
+        return Comparison(
+            entries, self.metric, self.n_folds, n_samples, n_features, runner.folds, self.note
+        )
 
     def _add(self, name, fold, result) -> None:
         if name in self.errors:
@@ -335,6 +338,28 @@ class Board:
             aligned = [_aligned(result.proba, result.classes, self.classes) for result in results]
             proba = np.concatenate(aligned)[order]
         return OutOfFold(rows[order], prediction, proba, self.classes)
+
+
+_SQUARED = ("r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
+_FEW, _NEARLY_ALL = 0.01, 0.9  # a share of the rows, and one of the variance of the target
+
+
+def _extreme_targets(y: Any) -> str:
+    """Return a note if a few rows have nearly all the variance of the target."""
+    y = np.asarray(y)
+    most = max(3, int(_FEW * len(y)))
+    if y.dtype.kind not in "fiu" or len(y) < 10 * most:
+        return ""
+    squares = ((y - y.mean(axis=0, dtype=float)) ** 2).reshape(len(y), -1).sum(axis=1)
+    shares = np.cumsum(np.sort(squares)[::-1]) / max(squares.sum(), np.finfo(float).tiny)
+    if not shares[most - 1] > _NEARLY_ALL:
+        return ""
+    n_extreme = 1 + np.searchsorted(shares, _NEARLY_ALL)
+    return (
+        f"More than {100 * _NEARLY_ALL:.0f} % of the variance of the target is in {n_extreme} of "
+        f"{len(y)} rows, so extreme targets decide the scores; look at them with `vicinal check`, "
+        "or compare by neg_mean_absolute_error."
+    )
 
 
 def _aligned(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -94,6 +94,8 @@ class Comparison:
         Shape of the table.
     folds : list of (ndarray, ndarray)
         Training and held-out rows of each fold.
+    note : str
+        That a few rows with extreme targets decide the scores; empty if they do not.
     """
 
     entries: list[ComparisonEntry]
@@ -102,6 +104,7 @@ class Comparison:
     n_samples: int
     n_features: int
     folds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list, repr=False)
+    note: str = ""
 
     @property
     def metric_label(self) -> str:
@@ -129,9 +132,9 @@ class Comparison:
 
     @property
     def warning(self) -> str:
-        """Which models are unfinished and what the ranks mean; empty if all are finished."""
+        """The note, and which models are unfinished and what the ranks mean; empty for neither."""
         if not self.unfinished:
-            return ""
+            return self.note
         best = self.entries[0]
         parts = []
         for entry in self.unfinished:
@@ -141,7 +144,7 @@ class Comparison:
         ranked = f"the models that have {len(best.scores)} of {self.n_folds} folds"
         return (
             f"Unfinished: {', '.join(parts)}. Ranks compare {ranked}; a longer time budget "
-            "finishes the others."
+            f"finishes the others. {self.note}".rstrip()
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,6 +154,7 @@ class Comparison:
             "n_folds": self.n_folds,
             "n_samples": self.n_samples,
             "n_features": self.n_features,
+            "note": self.note,
             "unfinished": [entry.name for entry in self.unfinished],
             "models": [
                 {"rank": rank, **_plain_entry(entry)}
