@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal._base._compat import threadpool_controller
 from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto import _fit as auto_fit
 from vicinal.auto._scorers import ClassScorer
 
 
@@ -50,6 +51,29 @@ def test_few_rows_are_predicted_in_one_thread(monkeypatch, n_rows, n_threads):
     with threadpool_limits(2, user_api="openmp"):
         model.predict_proba(np.resize(X, (n_rows, X.shape[1])))
     assert found == [n_threads]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(100, 1), (10, 2)])
+def test_fits_to_small_tables_multiply_matrices_in_one_thread(monkeypatch, limit, expected):
+    def threads():
+        libraries = [one for one in threadpool_controller().info() if one["user_api"] == "blas"]
+        return {one["num_threads"] for one in libraries}
+
+    seen = []
+
+    class Recorder(DummyClassifier):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(threads())
+            return super().fit(X, y, sample_weight)
+
+    monkeypatch.setattr(auto_fit, "_SMALL_TABLE", limit)
+    X, y = np.random.RandomState(0).normal(size=(40, 2)), np.arange(40) % 2
+    with threadpool_limits(2, user_api="blas"):
+        if threads() != {2}:
+            pytest.skip("the library of matrix products has one thread")
+        AutoClassifier([("recorder", Recorder())], random_state=0).fit(X, y)
+        assert threads() == {2}
+    assert seen[0] == {expected}
 
 
 def test_weights_are_sparse_sorted_and_sum_to_one():

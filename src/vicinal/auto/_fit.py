@@ -36,6 +36,8 @@ from vicinal.auto._search import Pool, Search, Trial, TrialData, search_models
 from vicinal.auto._settings import Settings
 from vicinal.auto._tables import Table
 
+# Up to so many rows a fit computes products of matrices with one thread.
+_SMALL_TABLE = 5000
 # Rows predicted to measure the time of a prediction.
 _TIMED_ROWS = 100
 # Rank correlations with the row number, or the row before, from which the order of rows matters.
@@ -120,6 +122,14 @@ def fit_ensemble(data: Table, class_weight: Any, n_given: int, settings: Setting
 
     ``n_given`` is the number of rows of the table given, of which some may have no weight.
     """
+    # Products of small matrices take longer with several threads; models and folds run at the same
+    # time instead.
+    limits = 1 if len(data.y) <= _SMALL_TABLE else None
+    with threadpool_controller().limit(limits=limits, user_api="blas"):
+        return _fit_ensemble(data, class_weight, n_given, settings)
+
+
+def _fit_ensemble(data: Table, class_weight: Any, n_given: int, settings: Settings) -> EnsembleFit:
     encodings, weight = data.encodings(), data.weights
     if data.classes is not None:
         weight = weight * class_factors(class_weight, data.classes, data.y, weight)[data.y]
