@@ -484,8 +484,8 @@ def ablation(page: ResultsPage) -> None:
     if is_answered("5000", smooth):
         page.text(
             "## Without gradient metrics and kernel ridge, at most 5,000 rows\n\nAt most 1,000 "
-            "rows: [What each model family adds](#what-each-model-family-adds). Kernel ridge is "
-            "tried in regression alone."
+            "rows: [What each model family adds](#what-each-model-family-adds). In "
+            "classification kernel ridge is tried on at most 2,000 rows."
         )
         rank_table(page, "regression", "5000", smooth, "**Regression**")
 
