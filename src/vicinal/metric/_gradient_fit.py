@@ -23,6 +23,8 @@ _MAX_CHARGE = 3.0
 # matter among 30 are not always found.
 _FIRST_ROWS, _DIAGONAL_ROWS, _ROUND_ROWS = 200, 350, 500
 _ROWS_PER_COLUMN = 20
+# Queries predicted together: of more, distances would leave the cache of the processor.
+_BLOCK_ROWS = 256
 # Share of the rows on each side of a split that belong to both of its sides.
 _OVERLAP = 0.1
 
@@ -257,7 +259,7 @@ class Tree(NamedTuple):
 
     def _add(self, out, Z, rows, share, block) -> None:
         """Add the predictions of a block for some rows, by its share."""
-        for part in row_blocks(len(rows), 24 * len(block["rows"])):
+        for part in row_blocks(len(rows), 24 * len(block["rows"]), max_rows=_BLOCK_ROWS):
             some = rows[part]
             queries = kernels.map_rows(Z[some], block["components"])
             K = _kernel(queries, block["mapped"], block, self.kernel)
