@@ -2,6 +2,7 @@ from numbers import Real
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -160,3 +161,15 @@ def test_known_errors_about_targets_get_a_remedy(message, remedy):
 
     with pytest.raises(ValueError, match=f"{message} .*{remedy}"):
         Picky().fit(X)
+
+
+class _SparseMean(_Mean):
+    @atomic_fit
+    def fit(self, X, y=None, sample_weight=None):
+        np.asarray(sample_weight, dtype=np.float64)
+        return self
+
+
+def test_words_as_weights_of_sparse_rows_raise_the_error_of_weights():
+    with pytest.raises(ValueError, match="sample_weight must be numeric: give one number"):
+        _SparseMean().fit(sp.csr_array(X), np.zeros(len(X)), ["red"] * len(X))

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from vicinal._base._compat import fit_context
@@ -123,7 +124,7 @@ def _numbers_wanted(estimator, given: dict[str, Any], value: str = "") -> str:
 
 def _is_numeric(values: Any) -> bool:
     try:
-        np.asarray(values, dtype=np.float64)
+        np.asarray(0.0 if issparse(values) else values, dtype=np.float64)
     except (TypeError, ValueError):
         return False
     return True
