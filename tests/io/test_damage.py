@@ -19,6 +19,7 @@ from tests.io.helpers import (
 )
 from tests.versions import is_older_sklearn
 
+from vicinal.ensemble import ObliviousBoostingRegressor
 from vicinal.io import ModelFileError, _attributes, load, save
 from vicinal.local import LocalClassifier, PrincipalSurface
 from vicinal.local._neighborhoods import ForestIndex
@@ -95,6 +96,15 @@ def test_every_array_of_every_model_may_be_wrong(tmp_path):
     found = outcomes(models(), tmp_path, bounds=tmp_path / "compiled")
     assert len(found) > 5000
     assert not wrong(found)
+
+
+@pytest.mark.parametrize("kind", ["shorter", "empty"])
+def test_boosted_trees_that_lack_columns_are_not_read_beyond(kind, tmp_path):
+    path = save(ObliviousBoostingRegressor(5, random_state=0).fit(X, TARGET), tmp_path / "a")
+    document, arrays = unpacked(path)
+    damages(path)[f"ColumnCodes.numeric {kind}"](document, arrays)
+    with pytest.raises(ValueError, match="shorter|longer|damaged"):
+        load(repacked(tmp_path / "model.vicinal", document, arrays)).predict(X)
 
 
 @pytest.mark.parametrize("estimator", [TruncatedRBFFeatures, TruncatedRBFRegressor])

@@ -53,7 +53,8 @@ class ColumnCodes:
         """Return the codes of the numeric columns."""
         codes = np.empty((len(self.numeric), len(X)), dtype=np.uint8)
         values = np.ascontiguousarray(X[:, self.numeric], dtype=np.float64)
-        starts = np.cumsum([0, *map(len, self.edges)])
+        pairs = zip(self.numeric, self.edges, strict=True)  # a damaged file may lack columns
+        starts = np.cumsum([0, *(len(edges) for _, edges in pairs)])
         kernels.bin_columns(values, np.concatenate([*self.edges, []]), starts, codes)
         return codes
 
