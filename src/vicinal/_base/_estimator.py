@@ -114,7 +114,8 @@ def _numbers_wanted(estimator, given: dict[str, Any], value: str = "") -> str:
     }
     if is_classifier(estimator):
         del remedies["y"]  # class labels may be strings
-    found = [name for name in remedies if not _is_numeric(given.get(name, 0.0))]
+    dense = [name for name in remedies if not issparse(given.get(name))]
+    found = [name for name in dense if not _is_numeric(given.get(name, 0.0))]
     if not found:
         return "Numeric input is needed."
     holding = [name for name in found if value in np.ravel(np.asarray(given[name], dtype=object))]
@@ -124,7 +125,7 @@ def _numbers_wanted(estimator, given: dict[str, Any], value: str = "") -> str:
 
 def _is_numeric(values: Any) -> bool:
     try:
-        np.asarray(0.0 if issparse(values) else values, dtype=np.float64)
+        np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         return False
     return True

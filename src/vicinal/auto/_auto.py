@@ -395,8 +395,9 @@ class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
     families : "default" or list, default="default"
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
         ``"linear"``, ``"kernel"``, ``"gradient"``, ``"pretrained"``, ``"neural"``),
-        pairs (name, classifier), or both. ``"default"`` tries every family but the last two, which
-        take longer, each where it is likely to improve the ensemble.
+        pairs (name, classifier), or both. ``"default"`` tries every family where it is likely to
+        improve the ensemble, but not the last two, which take longer, nor ``"gradient"`` where
+        ``"kernel"`` is tried.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the rows of each class. They apply to the base models, to their
         selection and to the weights of the ensemble.
@@ -547,8 +548,9 @@ class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
     families : "default" or list, default="default"
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
         ``"linear"``, ``"kernel"``, ``"gradient"``, ``"pretrained"``, ``"neural"``),
-        pairs (name, regressor), or both. ``"default"`` tries every family but the last two, which
-        take longer, each where it is likely to improve the ensemble.
+        pairs (name, regressor), or both. ``"default"`` tries every family where it is likely to
+        improve the ensemble, but not the last two, which take longer, nor ``"gradient"`` where
+        ``"kernel"`` is tried.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -144,8 +144,8 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
             One candidate and its predictions, or probabilities.
         """
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-        method = "predict_proba" if hasattr(self, "predict_proba") else "predict"
         if groups is not None or len(X) > self.max_block_size or not np.all(weights > 0.0):
+            method = "predict_proba" if is_classifier(self) else "predict"
             options = {"sample_weight": sample_weight, "rows": rows, "method": method}
             return held_out_by_folds(self, X, y, folds, **options)
         table = X, y, sample_weight
@@ -162,10 +162,8 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
                 predict_fold(data[rows_outside(fold, len(X))], data.Z[own], model, rng, start)
                 for fold, own in zip(folds, entries, strict=True)
             ]
-            known = np.concatenate(entries)
-            outputs = np.concatenate(parts)
-            own = targets[known], data.weights[known]
-            predictions = model._from_outputs(outputs, *own)
+            outputs, known = np.concatenate(parts), np.concatenate(entries)
+            predictions = model._from_outputs(outputs, targets[known], data.weights[known])
             return HeldOut([{}], known, predictions[None], fitted, predict)
 
         def fitted(c: int, *other):
@@ -176,7 +174,8 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
     def _left_out(self, table: tuple, rows: np.ndarray) -> HeldOut:
         """Return the leave-one-out predictions of some rows, and the model they come from."""
         model = clone(self)._fit_from(None, *table)
-        predictions = model._loo.reshape(len(model._loo), -1)[rows]
+        found = model.loo_proba_ if is_classifier(model) else model.loo_prediction_
+        predictions = found.reshape(len(found), -1)[rows]
 
         def fitted(c: int, *other):
             return clone(self)._fit_from(None, *other) if other else model
@@ -292,25 +291,21 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     def _fit_from(self, start: dict | None, X, y, sample_weight):
         """Fit, beginning at a metric, scale and penalty learned before."""
         data = training_data(self, X, y, sample_weight, task="regression", multi_output=True)
-        Y = np.require(np.reshape(data.y, (len(data), -1)), np.float64, ["C", "W"])
         self._is_flat = data.y.ndim == 1
-        left_out = self._fit_tree(self._standardised_rows(data.X, Y, data.weights)[0], start)
+        rows, Y = self._standardised_rows(data.X, data.y, data.weights)
+        left_out = self._fit_tree(rows, start)
         self.loo_prediction_ = self._in_units(left_out, data.X.dtype)
         self._store_held_out(data, self.loo_prediction_.reshape(Y.shape), Y)
         return self
 
     def _standardised_rows(self, X, y, weights) -> tuple[GradientRows, np.ndarray]:
         """Store scales; return standardised rows, and the targets as columns."""
-        Y = np.reshape(np.asarray(y, dtype=np.float64), (len(X), -1))
+        Y = np.require(np.reshape(y, (len(X), -1)), np.float64, ["C", "W"])
         self.target_mean_, self.target_scale_ = standard_scale(Y, weights)
         return self._standardised(X, (Y - self.target_mean_) / self.target_scale_, weights), Y
 
     def _from_outputs(self, outputs, Y, weights):
         return outputs * self.target_scale_ + self.target_mean_
-
-    @property
-    def _loo(self) -> np.ndarray:
-        return self.loo_prediction_
 
     def predict(self, X):
         """Predict the target."""
@@ -426,10 +421,6 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
         """Store the temperature of least log loss; return the probabilities."""
         self.temperature_ = 1.0 / fit_slope(outputs, codes, weights)
         return temperature_proba(outputs, self.temperature_)
-
-    @property
-    def _loo(self) -> np.ndarray:
-        return self.loo_proba_
 
     def predict_proba(self, X):
         """Return the probability of every class."""
