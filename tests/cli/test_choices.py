@@ -322,10 +322,10 @@ def test_exported_graph_takes_the_columns_and_agrees(costly, folder, tmp_path, c
 
 
 def test_a_part_without_a_graph_is_named(folder, tmp_path, capsys):
-    families = ["--set", "families=['pretrained']", "--budget", "24h"]
-    auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", *families)
+    model = ["--model", "local", "--set", "metric=manhattan", "--budget", "24h"]
+    auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", *model)
     assert run(["export", str(auto), str(tmp_path / "m.onnx")]) == 2
-    assert "PretrainedNeighborsClassifier cannot be exported" in capsys.readouterr().err
+    assert "with metric='manhattan' cannot be exported" in capsys.readouterr().err
     assert run(["export", str(auto), str(tmp_path / "m.txt")]) == 2
     assert "must end in .onnx" in capsys.readouterr().err
     assert not (tmp_path / "m.onnx").exists()

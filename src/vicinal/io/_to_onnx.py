@@ -13,7 +13,14 @@ import vicinal
 from vicinal._base import import_optional, is_frame, write_whole
 from vicinal._base._wrappers import encoder_of, split_steps, split_threshold
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _trees  # noqa: F401
+from vicinal.io._onnx import (  # noqa: F401
+    _ensemble,
+    _linear,
+    _local,
+    _partition,
+    _pretrained,
+    _trees,
+)
 from vicinal.io._onnx._graph import WRITERS, Graph, Node
 from vicinal.io._onnx._table import write_table
 from vicinal.table import TableEncoder
@@ -44,9 +51,9 @@ def to_onnx(
     These models can be exported: space partitioning with region models that are linear, trees or
     supported by skl2onnx; pruned trees; boosting of symmetric trees and of histograms; boosting,
     AdaBoost, bootstrap ensembles and model averaging of such models; local models of the squared
-    error, and anchored ones; neural neighbours and gradient kernels; models of scikit-learn that
-    skl2onnx supports; pipelines, ``AutoClassifier`` and ``AutoRegressor`` of these, also with a
-    ``TableEncoder``.
+    error, and anchored ones; neural and pretrained neighbours, and gradient kernels; models of
+    scikit-learn that skl2onnx supports; pipelines, ``AutoClassifier`` and ``AutoRegressor`` of
+    these, also with a ``TableEncoder``.
 
     Parameters
     ----------
