@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vicinal.pretrained import _network
-from vicinal.pretrained._cells import ColumnScale, TableScale, target_features
+from vicinal.pretrained._cells import ColumnScale, TableScale, cell_features, target_features
 
 WEIGHTS = Path(_network.__file__).parent / "weights.npz"
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,8 @@ def test_column_features_count_weights_as_repetitions():
     counts = rng.randint(1, 4, size=40)
     weighted = ColumnScale(values, counts.astype(float))
     repeated = ColumnScale(np.repeat(values, counts), np.ones(counts.sum()))
-    assert_allclose(weighted.features(values), repeated.features(values), atol=1e-6)
+    weighted, repeated = (cell_features([scale], values[None]) for scale in (weighted, repeated))
+    assert_allclose(weighted, repeated, atol=1e-6)
 
 
 def test_features_know_training_rows_alone():

@@ -31,24 +31,32 @@ class ColumnScale:
         else:
             self.mean, self.deviation = 0.0, 1.0
 
-    def features(self, values: np.ndarray) -> np.ndarray:
-        """Return the features of cells, (n_rows, 16)."""
-        missing = np.isnan(values)
-        z = (np.where(missing, self.mean, values) - self.mean) / self.deviation
-        low = self.ends[np.searchsorted(self.knots, values)]
-        high = self.ends[np.searchsorted(self.knots, values, side="right")]
-        low, high = np.where(missing, 0.0, low), np.where(missing, 0.0, high)
-        rank = np.clip(0.5 * (low + high), 0.5, self.total - 0.5) / self.total
-        angles = np.pi * 2.0 ** np.arange(5)[:, None] * (rank - 0.5)
-        out = np.empty((len(values), 16), dtype=np.float32)
-        out[:, 0] = 4 * np.tanh(z / 4)
-        out[:, 1] = ndtri(rank)
-        out[:, 2:12:2], out[:, 3:12:2] = np.sin(angles).T, np.cos(angles).T
-        out[:, 12] = np.sqrt((high - low) / self.total)
-        out[:, 13], out[:, 14] = 1.0, self.is_category
-        out[missing, :15] = 0.0
-        out[:, 15] = missing
-        return out
+    def counts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weight of the training rows below each value, and with those equal to it."""
+        low, high = (np.searchsorted(self.knots, values, side=side) for side in ("left", "right"))
+        return self.ends[low], self.ends[high]
+
+
+def cell_features(scales: list[ColumnScale], values: np.ndarray) -> np.ndarray:
+    """Return the features of cells, (n_columns, n_rows, 16); values are (n_columns, n_rows)."""
+    settings = [(one.mean, one.deviation, one.total, one.is_category) for one in scales]
+    mean, deviation, total, is_category = np.array(settings).T[..., None]
+    pairs = zip(scales, values, strict=True)
+    low, high = np.array([scale.counts(row) for scale, row in pairs]).swapaxes(0, 1)
+    missing = np.isnan(values)
+    z = (np.where(missing, mean, values) - mean) / deviation
+    low, high = np.where(missing, 0.0, low), np.where(missing, 0.0, high)
+    rank = np.clip(0.5 * (low + high), 0.5, total - 0.5) / total
+    angles = np.pi * 2.0 ** np.arange(5) * (rank[..., None] - 0.5)
+    out = np.empty((*values.shape, 16), dtype=np.float32)
+    out[..., 0] = 4 * np.tanh(z / 4)
+    out[..., 1] = ndtri(rank)
+    out[..., 2:12:2], out[..., 3:12:2] = np.sin(angles), np.cos(angles)
+    out[..., 12] = np.sqrt((high - low) / total)
+    out[..., 13], out[..., 14] = 1.0, is_category
+    out[missing, :15] = 0.0
+    out[..., 15] = missing
+    return out
 
 
 MAX_COLUMNS = 128  # of a pass; training tables had at most 64
@@ -86,12 +94,11 @@ class TableScale:
 
     def features(self, X: np.ndarray) -> np.ndarray:
         """Return the features of cells, (n_columns, n_rows, 16)."""
-        pairs = zip(self.scales, self.columns, strict=True)
-        return np.stack([scale.features(X[:, j]) for scale, j in pairs])
+        return cell_features(self.scales, X[:, self.columns].T)
 
 
 def target_features(y: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the features of standardised targets, (n_train, 16)."""
-    features = ColumnScale(y, weights).features(y)
+    features = cell_features([ColumnScale(y, weights)], y[None])[0]
     features[:, 0] = 4 * np.tanh(y / 4)
     return features

@@ -14,7 +14,6 @@ from vicinal._base import (
     as_given,
     as_numpy,
     atomic_fit,
-    check_saved,
     column_mask,
     computing_device,
     documented,
@@ -34,6 +33,8 @@ from vicinal.pretrained._network import COLUMN_SIZE, N_LABELS, load_network
 _PRIOR = 0.5  # of a row, spread evenly over the classes
 _N_SHOWN = 10  # rows of the table of an explanation
 _ROWS: dict = {"ensure_all_finite": "allow-nan", "arrays": True}
+# What the network knows of the training rows; it is neither saved nor copied, but computed again.
+_COMPUTED = ("_passes", "_group", "_share")
 
 
 @documented
@@ -153,15 +154,19 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         taken = np.floor((np.arange(self.max_context) + rng.uniform()) * n / self.max_context)
         return np.sort(order[taken.astype(np.intp)])
 
-    def __saved_state__(self):
-        computed = ("_passes", "_group", "_share")
-        return {name: value for name, value in vars(self).items() if name not in computed}
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in _COMPUTED}
 
-    def __restore__(self, state):
-        vars(self).update(state)
-        check_saved(self)
-        if hasattr(self, "X_fit_"):
+    def _contexts(self):
+        """Return rows, scale and context of every pass, and the group and share of every row.
+
+        The rows of a pass are numbers of groups of equal training rows; a training row has a share
+        in the weight of its group. A model that was loaded reads its training rows now.
+        """
+        if not hasattr(self, "_passes"):
             self._read()
+        return self._passes, self._group, self._share
 
     # --- queries ------------------------------------------------------------------------------
 
@@ -170,11 +175,11 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
 
         Both are arrays of the network's library, on its device.
         """
-        network, n_groups = self._network(), int(self._group.max()) + 1
+        network, (contexts, *parts) = self._network(), self._contexts()
         xp, device = network.xp, network.device
-        group, share = (xp.asarray(part, device=device) for part in (self._group, self._share))
-        passes = [(rows, scale, network.moved(part)) for rows, scale, part in self._passes]
-        bytes_per_row = 8 * (3 * len(self._group) + 10 * X.shape[1])
+        n_groups, bytes_per_row = int(parts[0].max()) + 1, 8 * (3 * len(parts[0]) + 10 * X.shape[1])
+        group, share = (xp.asarray(part, device=device) for part in parts)
+        passes = [(rows, scale, network.moved(part)) for rows, scale, part in contexts]
         for block in row_blocks(len(X), bytes_per_row, max_rows=1024):
             queries = np.asarray(as_numpy(X[block]), dtype=np.float64)
             total = xp.zeros((len(queries), n_groups), dtype=xp.float64, device=device)
@@ -349,10 +354,13 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
     def predict_proba(self, X):
         """Return the probability of every class: its share of the weights and of half a row."""
         X = query_rows(self, X, **_ROWS)
-        weight = len(self.y_fit_) if self.sample_weight_ is None else self.sample_weight_.sum()
-        prior = _PRIOR / (_PRIOR + weight)
-        votes = self._means(X, np.eye(len(self.classes_))[self.y_fit_])
+        prior, votes = self._prior(), self._means(X, np.eye(len(self.classes_))[self.y_fit_])
         return (1 - prior) * votes + prior / len(self.classes_)
+
+    def _prior(self) -> float:
+        """Return the share of half a row."""
+        weight = len(self.y_fit_) if self.sample_weight_ is None else self.sample_weight_.sum()
+        return float(_PRIOR / (_PRIOR + weight))
 
     def predict(self, X):
         """Return the most probable class."""

@@ -22,9 +22,10 @@ from vicinal._base import as_numpy, exponentials, namespace, on_torch, packed, p
 SHA256 = "0d608ef96c1dcaa5f4e109a7faececce92b4f54b68a08c8f99cca3ad4762d861"
 COLUMN_SIZE = 16
 N_LABELS = 64
-# Rows computed together. Queries always come in blocks of exactly this size, because rounding of
-# float32 products depends on it: a prediction must not depend on the other queries.
-_ROWS, _DEVICE_ROWS = 64, 512
+# Training rows computed together, and queries. A prediction must not depend on the other queries, but
+# the rounding of float32 products depends on the number of rows, and beyond eight rows on which one
+# it is. Queries therefore come in blocks of exactly this size, which a single row fills quickly.
+_ROWS, _QUERIES, _DEVICE_ROWS = 64, 8, 512
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class Network:
     def __init__(self, arrays: dict[str, np.ndarray], device: str | None = None) -> None:
         self.device = "cpu" if device is None else device
         self.xp = namespace(np.empty(0) if device is None else on_torch(device, np.empty(0))[0])
-        self.n_rows = _ROWS if device is None else _DEVICE_ROWS
+        self.n_rows, self.n_queries = _ROWS, _QUERIES
+        if device is not None:
+            self.n_rows = self.n_queries = _DEVICE_ROWS
         a = {n: self._array(array) for n, array in arrays.items() if n[0] != "_"}
         sizes = dict(text.split("=") for text in arrays["_size"])
         self.cell_heads, self.row_heads = int(sizes["cell_heads"]), int(sizes["row_heads"])
@@ -221,14 +224,12 @@ class Network:
         heads = self.cell_heads
         scores = (_normalised(x) @ summary[0]).reshape(n_columns, n_rows, heads, -1)
         x = x + _softmax(scores).reshape(n_columns, n_rows, -1) @ summary[1]
-        qkv = (_normalised(x).reshape(-1, c) @ block["qkv"]).reshape(
-            n_columns, n_rows, 3, heads, c // heads
-        )
+        qkv = (_normalised(x) @ block["qkv"]).reshape(n_columns, n_rows, 3, heads, c // heads)
         q, k, v = xp.permute_dims(qkv, (2, 1, 3, 0, 4))
         scores = packed(q) @ xp.permute_dims(k, (0, 1, 3, 2))
         scores *= (c // heads) ** -0.5
-        h = xp.permute_dims(_softmax(scores) @ v, (2, 0, 1, 3)).reshape(-1, c)
-        return _add_mlp(block, x.reshape(-1, c) + h @ block["out"]).reshape(x.shape)
+        h = xp.permute_dims(_softmax(scores) @ v, (2, 0, 1, 3)).reshape(x.shape)
+        return _add_mlp(block, x + h @ block["out"])
 
     def _pool(self, x) -> Any:
         """Return one token per row of (n_columns, n_rows, width)."""
@@ -264,11 +265,11 @@ class Network:
         The context must be where the network computes (``moved``).
         """
         xp, n_queries = self.xp, cells.shape[1]
-        cells = np.pad(cells, ((0, 0), (0, -n_queries % self.n_rows), (0, 0)), mode="edge")
+        cells = np.pad(cells, ((0, 0), (0, -n_queries % self.n_queries), (0, 0)), mode="edge")
         scale = context.sharpness * self.row_width**-0.5
         weights, bandwidths = [], []
-        for start in range(0, cells.shape[1], self.n_rows):
-            x = self._embed(self._array(cells[:, start : start + self.n_rows]), context.columns)
+        for start in range(0, cells.shape[1], self.n_queries):
+            x = self._embed(self._array(cells[:, start : start + self.n_queries]), context.columns)
             for block, summary in zip(self.cells, context.summaries, strict=True):
                 x = self._cell_block(block, x, summary)
             x = self._pool(x) + self.a["unknown"][int(regression)]
