@@ -112,7 +112,9 @@ class Spec:
     probe_share : float
         How many times as long as the first fold of the probe the trial takes.
     bonus : float
-        What is added to the gain of the probe.
+        What is added to the gain of the probe, or of the first fold.
+    price : float
+        Factor on the price of its time.
     reason : str
         Why it is skipped, empty if it is tried.
     """
@@ -126,6 +128,7 @@ class Spec:
     probe: Any = None
     probe_share: float = 1.0
     bonus: float = 0.0
+    price: float = 1.0
     reason: str = ""
 
 
@@ -446,25 +449,32 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     yield Spec("neural neighbours", model, once=True, whole=shape.has_gpu)
 
 
-# Training tables of the pretrained network had at most 1,800 rows. On few rows it is always tried:
-# one fold of less than 100 rows shows too little.
-_MAX_PRETRAINED_ROWS, _FEW_PRETRAINED_ROWS, _N_PASSES = 1500, 500, 6
+# Training tables of the pretrained network had at most 1,800 rows.
+_MAX_PRETRAINED_ROWS = 1500
+# Passes of the network where time matters less, or little of it is needed; one otherwise.
+_MANY_PASSES = 6
+# The network takes ten times as long for a single row as other models do, so that it must gain as
+# many times as much.
+_PRETRAINED_PRICE = 10.0
 
 
 def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield neighbours weighted by a network that was trained on simulated tables."""
     if shape.n_rows > _MAX_PRETRAINED_ROWS or (not shape.is_classification and shape.n_outputs > 1):
         return
-    kind = (
-        PretrainedNeighborsClassifier if shape.is_classification else PretrainedNeighborsRegressor
-    )
-    device = None if shape.device is None else "auto"
-    seconds = 0.0
-    if shape.n_rows >= _FEW_PRETRAINED_ROWS and not shape.has_gpu:
+    kind: Any = PretrainedNeighborsRegressor
+    options: dict[str, Any] = {}
+    if shape.is_classification:
+        # One fold of few rows shows little.
+        kind, options = PretrainedNeighborsClassifier, {"bonus": _PROBE_BONUS}
+    n_passes, device = _MANY_PASSES, None if shape.device is None else "auto"
+    if not shape.has_gpu and shape.preset != "best":
+        n_passes, options = 1, options | {"price": _PRETRAINED_PRICE}
+    if not shape.has_gpu:
         # Every fold reads its rows again; on a GPU that takes a fraction of a second.
-        seconds = 3.0 * _N_PASSES * shape.thousands * (0.5 + shape.n_columns / 20.0)
-    model = kind(_N_PASSES, categorical_features=shape.categorical, device=device)
-    yield Spec("pretrained neighbours", model, encoding="tree", once=True, seconds=seconds)
+        options["seconds"] = n_passes * shape.thousands * (1.2 + shape.n_columns / 25.0)
+    model = kind(n_passes, categorical_features=shape.categorical, device=device)
+    yield Spec("pretrained neighbours", model, encoding="tree", once=True, **options)
 
 
 FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
@@ -502,8 +512,7 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if not families["kernel"] and not families["gradient"] and shape.monotonic is None:
         families["gradient"] = "kernel ridge learns such a metric in less time"
     if not shape.has_gpu:
-        for family in ("neural", "pretrained"):
-            families[family] = "it is part of preset='best'; name it in families to try it"
+        families["neural"] = "it is part of preset='best'; name it in families to try it"
     elif shape.n_rows > _MAX_NET_ROWS:
         slow = f"{shape.n_rows} rows take it minutes; name it in families to try it"
         families["neural"] = slow

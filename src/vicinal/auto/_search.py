@@ -355,7 +355,7 @@ class Search:
 
     def least_gain(self, spec: Spec) -> float:
         """Return the price of the time of a model: the gain that it must bring."""
-        price = self.price * self.scorer.price
+        price = self.price * self.scorer.price * spec.price
         return price * spec.seconds / max(1.0, len(self.data) / 1000.0)
 
     def least_gains(self) -> np.ndarray:
