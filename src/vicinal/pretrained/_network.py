@@ -22,9 +22,9 @@ from vicinal._base import as_numpy, exponentials, namespace, on_torch, packed, p
 SHA256 = "0d608ef96c1dcaa5f4e109a7faececce92b4f54b68a08c8f99cca3ad4762d861"
 COLUMN_SIZE = 16
 N_LABELS = 64
-# Training rows computed together, and queries. A prediction must not depend on the other queries, but
-# the rounding of float32 products depends on the number of rows, and beyond eight rows on which one
-# it is. Queries therefore come in blocks of exactly this size, which a single row fills quickly.
+# Training rows computed together, and queries. A prediction must not depend on the other queries,
+# but the rounding of float32 products depends on the number of rows, and beyond eight rows on which
+# one it is. Queries therefore come in blocks of exactly this size, which a single row fills quickly.
 _ROWS, _QUERIES, _DEVICE_ROWS = 64, 8, 512
 
 
