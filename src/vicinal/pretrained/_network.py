@@ -24,7 +24,7 @@ COLUMN_SIZE = 16
 N_LABELS = 64
 # Training rows computed together, and queries. A prediction must not depend on the other queries,
 # but the rounding of float32 products depends on the number of rows, and beyond eight rows on which
-# one it is. Queries therefore come in blocks of exactly this size, which a single row fills quickly.
+# one it is. Queries therefore come in blocks of exactly this size, small enough for single rows.
 _ROWS, _QUERIES, _DEVICE_ROWS = 64, 8, 512
 
 
