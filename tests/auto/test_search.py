@@ -253,9 +253,10 @@ def test_forty_simulated_fits_keep_their_time_limit(clock, monkeypatch):
     scorer = RegressionScorer(y[:, None], np.ones(50), np.ones(1))
     shape = TableShape(3000, 12, 1, False, False, None, None, is_timed=True)
     excess = []
-    for _ in range(40):
+    machines, limits = np.exp(rng.normal(0.0, 0.7, 40)), rng.uniform(2.0, 40.0, 40)
+    assert machines.max() > 3.0
+    for machine, limit in zip(machines, limits, strict=True):
         # A machine that is faster or slower than the estimates, by factors that differ by model.
-        machine, limit = np.exp(rng.normal(0.0, 0.7)), rng.uniform(2.0, 40.0)
         costs = {}
 
         def spend(spec, n_folds, machine=machine, costs=costs):

@@ -264,7 +264,11 @@ def constant(shape: TableShape, tried: Tried) -> Iterator[Spec]:
 def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local ridge models in coordinates that need no labels."""
     seconds = 0.3 * shape.thousands * (1.0 + shape.n_coordinates / 40.0)
-    for metric in shape.rules.metrics:
+    metrics = shape.rules.metrics
+    if shape.preset != "best" and _KERNEL in tried and shape.n_columns <= _MAX_COORDINATES:
+        # Beside kernel ridge the units that columns are given in add nothing.
+        metrics = tuple(metric for metric in metrics if metric != "euclidean")
+    for metric in metrics:
         yield Spec(_local_name(metric), _local_in(metric, shape), once=True, seconds=seconds)
         if tried.get(_KERNEL, np.inf) < _KERNEL_LEAD * tried.get(_local_name(metric), np.inf):
             return
