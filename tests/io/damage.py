@@ -28,6 +28,7 @@ from vicinal.io import ModelFileError, info, load, save
 from vicinal.local import LocalClassifier, LocalRegressor, LoessRegressor
 from vicinal.neighbors import NeighborSearch
 from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
+from vicinal.subspace import TruncatedRBFClassifier, TruncatedRBFRegressor
 from vicinal.uncertainty import ConformalRegressor
 
 LARGE = 10**6
@@ -350,6 +351,8 @@ def variants():
         "odds": LinearClassifier().fit(X, NAMES),
         "network": PretrainedNeighborsRegressor(1, random_state=0).fit(X, TARGET, weights),
         "votes": PretrainedNeighborsClassifier(1, random_state=0).fit(X, NAMES, weights),
+        "rows": TruncatedRBFRegressor(solver="dual").fit(X, TARGET),
+        "classes": TruncatedRBFClassifier(solver="dual").fit(X, NAMES),
         "boosted": ObliviousBoostingRegressor(
             20, categorical_features=[1], cv=None, random_state=0
         ).fit(np.c_[X[:, 0], LABELS], TARGET),

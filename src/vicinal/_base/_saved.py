@@ -27,9 +27,9 @@ def saved(**shapes: str):
         of each axis: a digit, ``*`` for any, or a name that stands for one length in the whole
         object (``c+1`` for one more). ``p`` is ``n_features_in_``. A last token ``<name`` declares
         row numbers from 0 to below that length, ``labels`` values of any type, ``missing`` that
-        some may be NaN or infinite, ``logs`` that some may be minus infinity, ``shares`` that none
-        is negative and their sum positive. ``"p | k p"`` allows both shapes. Attributes that are
-        absent or ``None`` are not checked.
+        some may be NaN, ``limits`` that some may be NaN or infinite, ``logs`` that some may be
+        minus infinity, ``shares`` that none is negative and their sum positive. ``"p | k p"``
+        allows both shapes. Attributes that are absent or ``None`` are not checked.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def check_saved(part: Any) -> None:
         _check_range(label, array, _size(stop, sizes))
 
 
-_CONTENTS = ("labels", "missing", "logs", "shares")
+_CONTENTS = ("labels", "missing", "limits", "logs", "shares")
 
 
 def _arrays(part: Any, attribute: str) -> list:
@@ -146,7 +146,10 @@ def _check_numbers(label: str, array: Any, tokens: list[str]) -> None:
     values = getattr(array, "data", array) if not isinstance(array, np.ndarray) else array
     if "logs" in tokens:
         values = values[values != -np.inf]
-    if array.dtype.kind == "f" and "missing" not in tokens and not np.isfinite(values).all():
+    if "missing" in tokens and np.isinf(values).any():
+        raise ValueError(f"{label} holds infinity, but must be finite or NaN.")
+    may_be_infinite = "missing" in tokens or "limits" in tokens or array.dtype.kind != "f"
+    if not may_be_infinite and not np.isfinite(values).all():
         raise ValueError(f"{label} holds NaN or infinity, but must be finite.")
     if "shares" in tokens and not (np.all(values >= 0) and np.sum(values) > 0):
         raise ValueError(f"{label} must hold shares, none negative and one positive.")

@@ -60,7 +60,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         Price of processor time. A model is tried beyond its first fold only if the expected
         reduction of the held-out loss pays for its time: 0.05 % for each second per 1,000 rows, 2 %
         for ``"fast"`` and 0.01 % for ``"best"``; four times as much in regression. ``"fast"``
-        skips the expensive families, and ``"best"`` adds ``"pretrained"`` and ``"neural"``.
+        skips the expensive families, and ``"best"`` adds ``"neural"``.
     max_fit_time : float, default=None
         Seconds for the whole fit: a model whose projected time does not fit is skipped, except a
         constant and a linear model. ``None`` sets no limit.
@@ -88,8 +88,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
     device : {"auto", "cpu"} or str, default="auto"
         Where NumPy arrays and frames are on the host, the device of torch that computes the
         networks of ``"neural"`` and ``"pretrained"``; trees and local models use the processor.
-        ``"auto"`` is a GPU if there is one. With ``"cpu"``, and without a GPU, networks are part of
-        ``preset="best"`` only. The fitted model predicts without a GPU.
+        ``"auto"`` is a GPU if there is one. With ``"cpu"``, and without a GPU, ``"neural"`` is part
+        of ``preset="best"`` only. The fitted model predicts without a GPU.
     unseen : {"warn", "error", "ignore"}, default="warn"
         What predictions do with values that no training row has: unseen categories, strings among
         numbers, infinities, other types, and missing values in columns that had none. One warning
@@ -396,7 +396,7 @@ class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
         ``"linear"``, ``"kernel"``, ``"gradient"``, ``"pretrained"``, ``"neural"``),
         pairs (name, classifier), or both. ``"default"`` tries every family where it is likely to
-        improve the ensemble, but not the last two, which take longer, nor ``"gradient"`` where
+        improve the ensemble, but not the last one, which takes longer, nor ``"gradient"`` where
         ``"kernel"`` is tried.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the rows of each class. They apply to the base models, to their
@@ -549,7 +549,7 @@ class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
         Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
         ``"linear"``, ``"kernel"``, ``"gradient"``, ``"pretrained"``, ``"neural"``),
         pairs (name, regressor), or both. ``"default"`` tries every family where it is likely to
-        improve the ensemble, but not the last two, which take longer, nor ``"gradient"`` where
+        improve the ensemble, but not the last one, which takes longer, nor ``"gradient"`` where
         ``"kernel"`` is tried.
 
     Attributes

@@ -35,6 +35,7 @@ from vicinal.metric import (
     NeuralNeighborsRegressor,
 )
 from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
+from vicinal.pretrained._cells import MAX_COLUMNS
 
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
@@ -175,6 +176,7 @@ class TableShape:
     device: str | None = None
     quantile: float | None = None  # of the target that is predicted; None is the mean
     monotonic: Any = None  # constraints on the columns of each encoding
+    n_tree_columns: int = 1  # of the encoding of trees
 
     @property
     def thousands(self) -> float:
@@ -476,7 +478,8 @@ def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         n_passes, options = 1, options | {"price": _PRETRAINED_PRICE}
     if not shape.has_gpu:
         # Every fold reads its rows again; on a GPU that takes a fraction of a second.
-        options["seconds"] = n_passes * shape.thousands * (1.2 + shape.n_columns / 25.0)
+        width = min(shape.n_tree_columns, MAX_COLUMNS)
+        options["seconds"] = n_passes * shape.thousands * (1.2 + width / 25.0)
     model = kind(n_passes, categorical_features=shape.categorical, device=device)
     yield Spec("pretrained neighbours", model, encoding="tree", once=True, **options)
 

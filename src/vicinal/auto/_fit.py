@@ -229,6 +229,7 @@ def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableSh
         settings.device,
         None if settings.metric is None else settings.metric.quantile,
         None if settings.signs is None else encodings.encoded_signs(settings.signs, data.X),
+        data.X["tree"].shape[1],
     )
 
 

@@ -464,7 +464,16 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         return [slope_section(self, X, columns, self.mean_, "the mean of the training rows")]
 
 
-@saved(classes_="c labels", mean_="p", primal_coef_="j t", intercept_="t")
+_SAVED = {
+    "mean_": "p",
+    "primal_coef_": "j t",
+    "dual_coef_": "n t",
+    "rows_": "n p",
+    "intercept_": "t",
+}
+
+
+@saved(classes_="c labels", **_SAVED)
 @documented
 class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, in time linear in the number of rows.
@@ -615,7 +624,7 @@ def best_threshold(scores, codes, weights):
     return float(cuts[best][np.abs(cuts[best]).argmin()])
 
 
-@saved(mean_="p", primal_coef_="j t", intercept_="t")
+@saved(**_SAVED)
 @documented
 class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
     r"""Kernel ridge regression with the truncated RBF kernel, in time linear in the number of rows.

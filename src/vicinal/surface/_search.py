@@ -528,7 +528,7 @@ def _visit_third_classes(problem, search, descents: _Descents, F) -> None:
 # --- single trees ---------------------------------------------------------------------------------
 
 
-@saved(low="b d missing", high="b d missing", codes="b")
+@saved(low="b d limits", high="b d limits", codes="b")
 class TreeBoxes:
     """The leaves of a tree as boxes with codes.
 
