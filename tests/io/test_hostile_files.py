@@ -111,7 +111,7 @@ def test_changed_contents_do_not_match_the_checksum(model_file):
 
 
 def test_other_formats_need_an_update(model_file):
-    edit(model_file, lambda document, arrays: document.update(format_version=4))
+    edit(model_file, lambda document, arrays: document.update(format_version=5))
     refused(model_file, "update vicinal")
 
 

@@ -35,7 +35,6 @@ from vicinal.metric import (
     NeuralNeighborsRegressor,
 )
 from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
-from vicinal.pretrained._cells import MAX_COLUMNS
 
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
@@ -268,7 +267,7 @@ def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     seconds = 0.3 * shape.thousands * (1.0 + shape.n_coordinates / 40.0)
     metrics = shape.rules.metrics
     if shape.preset != "best" and _KERNEL in tried and shape.n_columns <= _MAX_COORDINATES:
-        # Beside kernel ridge the units that columns are given in add nothing.
+        # Where kernel ridge is tried, the units that columns are given in add nothing.
         metrics = tuple(metric for metric in metrics if metric != "euclidean")
     for metric in metrics:
         yield Spec(_local_name(metric), _local_in(metric, shape), once=True, seconds=seconds)
@@ -455,8 +454,8 @@ def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     yield Spec("neural neighbours", model, once=True, whole=shape.has_gpu)
 
 
-# Training tables of the pretrained network had at most 1,800 rows.
-_MAX_PRETRAINED_ROWS = 1500
+# Training tables of the pretrained network had at most 1,800 rows; a pass sees so many columns.
+_MAX_PRETRAINED_ROWS, _MAX_PRETRAINED_COLUMNS = 1500, 128
 # Passes of the network where time matters less, or little of it is needed; one otherwise.
 _MANY_PASSES = 6
 # The network takes ten times as long for a single row as other models do, so that it must gain as
@@ -478,7 +477,7 @@ def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         n_passes, options = 1, options | {"price": _PRETRAINED_PRICE}
     if not shape.has_gpu:
         # Every fold reads its rows again; on a GPU that takes a fraction of a second.
-        width = min(shape.n_tree_columns, MAX_COLUMNS)
+        width = min(shape.n_tree_columns, _MAX_PRETRAINED_COLUMNS)
         options["seconds"] = n_passes * shape.thousands * (1.2 + width / 25.0)
     model = kind(n_passes, categorical_features=shape.categorical, device=device)
     yield Spec("pretrained neighbours", model, encoding="tree", once=True, **options)

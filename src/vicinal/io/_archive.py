@@ -1,10 +1,13 @@
 """The archive of a model file: a JSON document and the bytes of all arrays.
 
 Arrays follow one another in the order of the document, so that none overlaps another or reaches
-beyond the end. An array whose stored length is below its size is compressed by zlib; all arrays
-together have at most ``_MAX_RATIO`` times the bytes that the file stores.
+beyond the end. An array whose stored length is below its size is compressed by zlib, and if it is
+``"shuffled"``, the first bytes of all items come before the second ones. A number in place of a
+description is that of an earlier array that is equal. The document and all arrays together have at
+most ``_MAX_RATIO`` times the bytes that the file stores for each.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -23,8 +26,9 @@ _ENCRYPTED = 0x1
 _ZIP_FILE = b"PK"
 _MAX_RATIO = 50
 _SMALL = 2**20  # bytes that any file may expand to
-# Arrays from this size on are compressed if a part of them shrinks by a fifth.
-_LEAST, _SAMPLE, _GAIN = 2**8, 2**15, 0.8
+# Arrays from this size on are compressed if a part of them shrinks by a tenth.
+_LEAST, _SAMPLE, _GAIN = 2**8, 2**15, 0.9
+_SHUFFLED = "shuffled"
 _PLAIN_KINDS = "biufcSUmM"
 
 
@@ -40,17 +44,29 @@ def _written(
     file: BinaryIO, document: dict[str, Any], arrays: list[np.ndarray], *, compress: bool
 ) -> bool:
     """Write an archive; return whether the ratio of compression is one that can be read."""
-    layouts, n_bytes = [], 0
+    layouts: list[Any] = []
+    n_bytes, known = 0, dict[Any, int]()
     with zipfile.ZipFile(file, "w", compression=zipfile.ZIP_STORED) as archive:
         with archive.open(_ARRAYS, "w", force_zip64=True) as part:
-            for array in arrays:
-                content = _content(array)
-                stored = _compressed(content) if compress else content
+            for i, array in enumerate(arrays):
+                content, layout = _content(array), describe_array(array)
+                first = known.setdefault((str(layout), hashlib.sha256(content).digest()), i)
+                if first < i:
+                    layouts.append(first)
+                    continue
+                stored, way = content, []
+                if compress:
+                    stored, way = _compressed(content, array.dtype.itemsize)
                 part.write(stored)
                 n_bytes += len(stored)
-                layouts.append([*describe_array(array), len(stored)])
-        archive.writestr(_DOCUMENT, json.dumps({**document, "arrays": layouts}, allow_nan=False))
-    return sum(array.nbytes for array in arrays) <= _MAX_RATIO * n_bytes + _SMALL
+                layouts.append([*layout, len(stored), *way])
+        text = json.dumps({**document, "arrays": layouts}, allow_nan=False)
+        archive.writestr(_DOCUMENT, text, zipfile.ZIP_DEFLATED if compress else None)
+        entry = archive.getinfo(_DOCUMENT)
+    return (
+        sum(array.nbytes for array in arrays) <= _MAX_RATIO * n_bytes + _SMALL
+        and entry.file_size <= _MAX_RATIO * entry.compress_size + _SMALL
+    )
 
 
 def _content(array: np.ndarray) -> Any:
@@ -58,14 +74,23 @@ def _content(array: np.ndarray) -> Any:
     return ordered.reshape(-1).view(np.uint8).data if array.size else b""
 
 
-def _compressed(content: Any) -> Any:
-    """Return compressed bytes, or the given ones if they would not become shorter."""
-    middle = max(0, len(content) - _SAMPLE) // 2
-    sample = content[middle : middle + _SAMPLE]
-    if len(content) < _LEAST or len(zlib.compress(sample, 1)) > _GAIN * len(sample):
-        return content
-    shorter = zlib.compress(content)
-    return shorter if len(shorter) < len(content) else content
+def _compressed(content: Any, size: int) -> tuple[Any, list[str]]:
+    """Return compressed bytes and whether they are shuffled, or those given if no longer."""
+    if len(content) < _LEAST:
+        return content, []
+    middle, most = len(content) // size // 2, max(1, _SAMPLE // size // 2)
+    sample = content[max(0, middle - most) * size : (middle + most) * size]
+    plain, shuffled = (len(zlib.compress(part, 1)) for part in (sample, _shuffled(sample, size)))
+    if min(plain, shuffled) > _GAIN * len(sample):
+        return content, []
+    way = [_SHUFFLED] if len(sample) / _MAX_RATIO < shuffled < plain else []
+    shorter = zlib.compress(_shuffled(content, size) if way else content)
+    return (shorter, way) if len(shorter) < len(content) else (content, [])
+
+
+def _shuffled(content: Any, size: int) -> bytes:
+    """Return the first bytes of all items of a size, then the second ones, and so on."""
+    return np.frombuffer(content, np.uint8).reshape(-1, size).T.tobytes()
 
 
 def read_document(file: BinaryIO) -> dict[str, Any]:
@@ -78,9 +103,12 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Return the document and the arrays of a file after a check of the checksums."""
     with _opened(file) as archive:
         document = _document(archive)
-        layouts = [array_layout(entry) for entry in document["arrays"]]
-        size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, _, _ in layouts)
-        stored = sum(length for *_, length in layouts)
+        entries = document["arrays"]
+        # Of equal arrays, the first is stored.
+        firsts = [_first(i, entry) for i, entry in enumerate(entries)]
+        layouts = [array_layout(entries[first]) for first in firsts]
+        size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, *_ in layouts)
+        stored = sum(layouts[i][3] for i in set(firsts))
         if stored != archive.getinfo(_ARRAYS).file_size:
             raise ModelFileError("the arrays have another length than the document declares.")
         if size > _MAX_RATIO * stored + _SMALL:
@@ -89,7 +117,10 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
                 f"{stored} bytes in the file."
             )
         with archive.open(_ARRAYS) as part:
-            arrays = [_array(part, *layout) for layout in layouts]
+            arrays: list[np.ndarray] = []
+            for i, first in enumerate(firsts):
+                is_new = first == i
+                arrays.append(_array(part, *layouts[i]) if is_new else arrays[first].copy("K"))
             # zipfile compares the checksum at the end.
             if part.read(1):
                 raise ModelFileError("the arrays have another length than the document declares.")
@@ -97,7 +128,12 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
 
 
 def _array(
-    part: Any, dtype: np.dtype, shape: tuple[int, ...], order: str, length: int
+    part: Any,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    order: str,
+    length: int,
+    way: list[str],
 ) -> np.ndarray:
     size = dtype.itemsize * math.prod(shape)
     # Not more than the file holds: the stored lengths add up to that of the part.
@@ -111,6 +147,8 @@ def _array(
         if len(whole) != size or rest or not stream.eof:
             raise ModelFileError("an array has another length than the document declares.")
         content = np.frombuffer(whole, dtype=np.uint8)
+        if way:
+            content = content.reshape(dtype.itemsize, -1).T.ravel()
     array = content.view(dtype) if content.size else np.empty(0, dtype)
     # Not every byte is a valid Boolean or character.
     if dtype.kind == "b":
@@ -128,7 +166,7 @@ def _document(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _opened(file: BinaryIO) -> zipfile.ZipFile:
-    """Return the archive if it has the two parts of a model file, which zip does not compress."""
+    """Return the archive if it has the two parts of a model file, compressed at most so much."""
     begins = file.read(len(_ZIP_FILE))
     if not zipfile.is_zipfile(file):
         raise ModelFileError(
@@ -144,9 +182,12 @@ def _opened(file: BinaryIO) -> zipfile.ZipFile:
             "vicinal.io.save writes model files."
         )
     for entry in archive.infolist():
-        if entry.flag_bits & _ENCRYPTED or entry.compress_type != zipfile.ZIP_STORED:
+        is_stored = entry.compress_type == zipfile.ZIP_STORED
+        is_deflated = entry.filename == _DOCUMENT and entry.compress_type == zipfile.ZIP_DEFLATED
+        if entry.flag_bits & _ENCRYPTED or not (is_stored or is_deflated):
             raise ModelFileError(f"the part {entry.filename!r} is compressed or encrypted.")
-        if not entry.file_size == entry.compress_size <= file_size:
+        most = _MAX_RATIO * entry.compress_size + _SMALL if is_deflated else entry.compress_size
+        if entry.file_size > most or entry.compress_size > file_size:
             raise ModelFileError(f"the part {entry.filename!r} is larger than the file.")
     return archive
 
@@ -183,17 +224,26 @@ def plain_dtype(text: str) -> np.dtype:
     return dtype
 
 
-def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, int]:
-    """Return dtype, shape, memory order and stored length of an array from the document."""
-    text, shape, order, stored = entry
+def _first(i: int, entry: Any) -> int:
+    """Return the number of the stored array that array i is equal to, i if it is stored."""
+    if isinstance(entry, list):
+        return i
+    if type(entry) is not int or not 0 <= entry < i:
+        raise ModelFileError(f"the document has the invalid array {entry!r}.")
+    return entry
+
+
+def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, int, list[str]]:
+    """Return dtype, shape, memory order, stored length and way of an array from the document."""
+    text, shape, order, stored, *way = entry
     dtype = plain_dtype(text)
     lengths: Any = read_shape(shape)
     size = dtype.itemsize * math.prod(lengths)
     is_empty_type = not dtype.itemsize and math.prod(lengths)
     is_plain = order in ("C", "F") and not dtype.hasobject and not is_empty_type
-    if not is_plain or read_shape([stored])[0] > size:
+    if not is_plain or read_shape([stored])[0] > size or way not in ([], [_SHUFFLED]):
         raise ModelFileError(f"the document has the invalid array {entry!r}.")
-    return dtype, lengths, order, stored
+    return dtype, lengths, order, stored, way
 
 
 def read_shape(shape: Sequence[Any]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from vicinal.io._archive import read_document
 from vicinal.io._errors import ModelFileError
 
 FORMAT = "vicinal-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,10 @@ from vicinal.metric._gradient_fit import (
 
 # Of more rows than this, scale, penalty and metric are selected on a small share of them.
 _MAX_FOLD_ROWS = 2000
+_IN_ENSEMBLE = (
+    "This %(name)s is part of an ensemble, which has the held-out rows; call the method of the "
+    "ensemble, or fit the model alone."
+)
 
 
 class _GradientKernel(ExplainRowMixin, BaseEstimator):
@@ -167,20 +171,25 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
             return HeldOut([{}], known, predictions[None], fitted, predict)
 
         def fitted(c: int, *other):
-            return clone(self)._fit_from(start, *(other or table))
+            return clone(self)._with_fit(start, *(other or table))
 
         return predict(folds)
 
     def _left_out(self, table: tuple, rows: np.ndarray) -> HeldOut:
         """Return the leave-one-out predictions of some rows, and the model they come from."""
-        model = clone(self)._fit_from(None, *table)
+        model = clone(self)._with_fit(None, *table)
         found = model.loo_proba_ if is_classifier(model) else model.loo_prediction_
         predictions = found.reshape(len(found), -1)[rows]
 
         def fitted(c: int, *other):
-            return clone(self)._fit_from(None, *other) if other else model
+            return clone(self)._with_fit(None, *other) if other else model
 
         return HeldOut([{}], rows, predictions[None], fitted)
+
+    def _with_fit(self, start: dict | None, X, y, sample_weight):
+        """Return the model fitted from a start; an ensemble has held-out rows of its own."""
+        self._fit_from(start, X, y, sample_weight)
+        return self
 
     def _store_held_out(self, data: TrainingData, predictions, targets) -> None:
         """Store some rows with their leave-one-out predictions."""
@@ -204,6 +213,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         return (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_, X.dtype
 
     def _held_out_rows(self) -> HeldOutRows:
+        check_is_fitted(self, "_held_out_cache", msg=_IN_ENSEMBLE)
         return self._held_out_cache
 
     def _row_numbers(self, X):
@@ -286,17 +296,18 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
-        return self._fit_from(None, X, y, sample_weight)
+        data, targets = self._fit_from(None, X, y, sample_weight)
+        self._store_held_out(data, self.loo_prediction_.reshape(targets.shape), targets)
+        return self
 
-    def _fit_from(self, start: dict | None, X, y, sample_weight):
-        """Fit, beginning at a metric, scale and penalty learned before."""
+    def _fit_from(self, start: dict | None, X, y, sample_weight) -> tuple:
+        """Fit from a metric, scale and penalty learned before; return the rows and targets."""
         data = training_data(self, X, y, sample_weight, task="regression", multi_output=True)
         self._is_flat = data.y.ndim == 1
         rows, Y = self._standardised_rows(data.X, data.y, data.weights)
         left_out = self._fit_tree(rows, start)
         self.loo_prediction_ = self._in_units(left_out, data.X.dtype)
-        self._store_held_out(data, self.loo_prediction_.reshape(Y.shape), Y)
-        return self
+        return data, Y
 
     def _standardised_rows(self, X, y, weights) -> tuple[GradientRows, np.ndarray]:
         """Store scales; return standardised rows, and the targets as columns."""
@@ -400,16 +411,17 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Learn the metric and the ridge."""
-        return self._fit_from(None, X, y, sample_weight)
+        data, targets = self._fit_from(None, X, y, sample_weight)
+        self._store_held_out(data, self.loo_proba_, targets)
+        return self
 
-    def _fit_from(self, start: dict | None, X, y, sample_weight):
-        """Fit, beginning at a metric, scale and penalty learned before."""
+    def _fit_from(self, start: dict | None, X, y, sample_weight) -> tuple:
+        """Fit from a metric, scale and penalty learned before; return the rows and class codes."""
         data = training_data(self, X, y, sample_weight, task="classification")
         rows, codes = self._standardised_rows(data.X, data.labels, data.weights)
         proba = self._from_outputs(self._fit_tree(rows, start), codes, rows.weights)
         self.loo_proba_ = proba.astype(data.X.dtype)
-        self._store_held_out(data, self.loo_proba_, data.y)
-        return self
+        return data, codes
 
     def _standardised_rows(self, X, y, weights) -> tuple[GradientRows, np.ndarray]:
         """Store classes and scales; return standardised rows, and the codes of the classes."""

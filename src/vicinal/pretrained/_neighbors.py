@@ -168,6 +168,10 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
             self._read()
         return self._passes, self._group, self._share
 
+    def _graph_parts(self) -> tuple:
+        """Return the network and what it has read, which an ONNX graph holds."""
+        return self._network(), *self._contexts()
+
     # --- queries ------------------------------------------------------------------------------
 
     def _weights(self, X):

@@ -6,7 +6,6 @@ import numpy as np
 
 from vicinal.io._onnx._graph import Node, writes
 from vicinal.pretrained import PretrainedNeighborsClassifier, PretrainedNeighborsRegressor
-from vicinal.pretrained._cells import cell_features
 
 
 def _normalized(x: Node) -> Node:
@@ -31,19 +30,24 @@ def _embedded(network: Any, scale: Any, columns: np.ndarray, x: Node) -> Node:
     """
     map_in, parts = network.a["cell_in.weight"], []
     offsets = columns @ network.a["column_in.weight"].T + network.a["cell_in.bias"]
-    for one, j, offset in zip(scale.scales, scale.columns, offsets, strict=True):
+    longest = max(len(one.knots) for one in scale.scales)
+    values = np.full((2 * longest + 2, scale.columns.max() + 1), np.nan)
+    for one, j in zip(scale.scales, scale.columns, strict=True):
+        ends = np.r_[0.5 * (one.knots[1:] + one.knots[:-1]), np.inf]
+        values[0, j] = -np.inf
+        values[1 : 2 * len(one.knots) + 1, j] = np.c_[one.knots, ends].ravel()
+    features = scale.features(values)
+    features[:, :, 0] = 0.0
+    tables = features @ map_in.T + offsets[:, None]
+    for one, j, table in zip(scale.scales, scale.columns, tables, strict=True):
         value, knots = x.columns([j]), one.knots
-        middles = 0.5 * (knots[1:] + knots[:-1])
-        places = np.concatenate([[-np.inf], np.c_[knots, np.r_[middles, np.inf]].ravel(), [np.nan]])
-        features = cell_features([one], places[None])[0]
-        features[:, 0] = 0.0
         passed = (value > knots[None]).cast("INT64").total(1)
         passed = passed + value.op("GreaterOrEqual", knots[None]).cast("INT64").total(1)
-        missing = value.op("IsNaN").reshape(-1)
-        place = x.graph.add("Where", missing, np.int64(len(places) - 1), passed)
+        missing, n_known = value.op("IsNaN").reshape(-1), 2 * len(knots) + 1
+        index = x.graph.add("Where", missing, np.int64(n_known), passed)
         known = x.graph.add("Where", value.op("IsNaN"), one.mean, value)
         first = ((known - one.mean) * (0.25 / one.deviation)).op("Tanh")
-        cell = place.of(features @ map_in.T + offset) + first @ (4.0 * map_in[None, :, 0])
+        cell = index.of(table[: n_known + 1]) + first @ (4.0 * map_in[None, :, 0])
         parts.append(cell.op("Unsqueeze", [0]))
     return x.graph.concat(parts, axis=0).op("Relu") @ network.a["cell_mix.weight"].T
 
@@ -78,13 +82,13 @@ def _row_block(network: Any, block: dict[str, Any], x: Node, context: Any, at: i
     return _add_mlp(block, x + mixed @ block["out"])
 
 
-def _weights(model: Any, part: tuple, x: Node) -> Node:
+def _weights(network: Any, part: tuple, x: Node, *, regression: bool) -> Node:
     """Write the weights of the rows of a pass, (n, n_rows)."""
-    network, (_, scale, context) = model._network(), part
+    _, scale, context = part
     x = _embedded(network, scale, context.columns, x)
     for block, summary in zip(network.cells, context.summaries, strict=True):
         x = _cell_block(network, block, x, summary)
-    x = _pooled(network, x) + network.a["unknown"][int(not hasattr(model, "classes_"))]
+    x = _pooled(network, x) + network.a["unknown"][int(regression)]
     for at, block in enumerate(network.rows):
         x = _row_block(network, block, x, context, at)
     key = network.query_key[:, : network.row_width] * network.row_width**-0.5
@@ -94,10 +98,13 @@ def _weights(model: Any, part: tuple, x: Node) -> Node:
 
 def _means(model: Any, values: np.ndarray, x: Node) -> Node:
     """Write the weighted means of values of the training rows."""
-    passes, group, share = model._contexts()
+    network, passes, group, share = model._graph_parts()
+    regression = not hasattr(model, "classes_")
     of_groups = np.zeros((group.max() + 1, values.shape[1]))
     np.add.at(of_groups, group, share[:, None] * values)
-    return x.graph.mean_of([_weights(model, part, x) @ of_groups[part[0]] for part in passes])
+    return x.graph.mean_of(
+        [_weights(network, part, x, regression=regression) @ of_groups[part[0]] for part in passes]
+    )
 
 
 @writes("proba", PretrainedNeighborsClassifier)
