@@ -517,7 +517,7 @@ def test_labels_of_several_outputs_belong_to_as_many_lists_of_classes(tmp_path):
         (GradientBoostingClassifier(n_estimators=1), "Tree", "feature"),
         (SVC(), "SVC", "_n_support"),
         (KNeighborsClassifier(), "KNeighborsClassifier", "_y"),
-        (LocalClassifier(metric="forest", random_state=0), "ForestIndex", "_leaf_rows"),
+        (LocalClassifier(metric="forest", random_state=0), "ForestIndex", "counts"),
         (LocalClassifier(metric="euclidean", n_neighbors=20), "LocalRows", "y"),
     ],
     ids=lambda part: part if isinstance(part, str) else type(part).__name__,

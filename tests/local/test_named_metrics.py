@@ -77,12 +77,12 @@ def test_leaves_are_those_of_the_forest(metric, classify):
 def test_rows_left_out_use_trees_grown_without_them():
     X, y = make_friedman1(120, random_state=0)
     index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)
-    found = index.neighborhoods(index.leaves_of(X), index.out_of_bag, 120)
+    found = index.neighborhoods(index.leaves_of(X), index.out_of_bag(np.arange(120)), 120)
     rows = np.repeat(np.arange(120), found.sizes())
     assert not (found.indices == rows).any()
     trees = [tree.predict(X) for tree in clone(index.forest).fit(X, y).estimators_]
     expected = [
-        np.mean([trees[t][i] for t in np.flatnonzero(index.out_of_bag[i])]) for i in range(120)
+        np.mean([trees[t][i] for t in np.flatnonzero(index.out_of_bag([i])[0])]) for i in range(120)
     ]
     means = np.bincount(rows, found.weights * y[found.indices], minlength=120)
     assert_allclose(means, expected, rtol=1e-10)
@@ -95,7 +95,7 @@ def test_trees_of_many_rows_draw_some_of_them(monkeypatch):
     sampled = [np.unique(rows) for rows in index.forest.estimators_samples_]
     assert max(map(len, sampled)) <= 30
     for t, rows in enumerate(sampled):
-        assert_array_equal(np.flatnonzero(~index.out_of_bag[:, t]), rows)
+        assert_array_equal(np.flatnonzero(index.counts[:, t]), rows)
     found = index.neighborhoods(index.leaves_of(X), None, 120)
     rows = np.repeat(np.arange(120), found.sizes())
     means = np.bincount(rows, found.weights * y[found.indices], minlength=120)

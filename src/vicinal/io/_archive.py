@@ -26,8 +26,8 @@ _ENCRYPTED = 0x1
 _ZIP_FILE = b"PK"
 _MAX_RATIO = 50
 _SMALL = 2**20  # bytes that any file may expand to
-# Arrays from this size on are compressed if a part of them shrinks by a tenth.
-_LEAST, _SAMPLE, _GAIN = 2**8, 2**15, 0.9
+# Arrays from this size on are compressed if a part of them shrinks by a twentieth.
+_LEAST, _SAMPLE, _GAIN = 2**8, 2**15, 0.95
 _SHUFFLED = "shuffled"
 _PLAIN_KINDS = "biufcSUmM"
 

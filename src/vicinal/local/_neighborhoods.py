@@ -495,15 +495,7 @@ class ForestRule:
         return self.max_size
 
 
-@saved(
-    X="n q",
-    out_of_bag="n t",
-    _offsets="t+1 <l+1",
-    _start="l+1 <e+1",
-    _leaf_rows="e <n",
-    _counts="e",
-    _totals="l",
-)
+@saved(X="n q", counts="n t")
 class ForestIndex:
     """Leaves of a forest and the training rows in them.
 
@@ -513,40 +505,42 @@ class ForestIndex:
         Trees.
     X : ndarray of shape (n_samples, n_features)
         Training rows, in the columns the forest saw.
-    sampled : list of ndarray of int
-        Rows that each tree was grown from.
+    counts : ndarray of int of shape (n_samples, n_trees)
+        How often each row is in the sample that a tree was grown from.
     """
 
     is_euclidean = False
 
-    def __init__(self, forest, X: np.ndarray, sampled, n_jobs: int | None = None):
+    def __init__(self, forest, X: np.ndarray, counts: np.ndarray, n_jobs: int | None = None):
         self.forest = forest
         self.X = X
+        self.counts = counts
         self.n_jobs = n_jobs
         trees = forest.estimators_
         self._offsets = np.cumsum([0] + [tree.tree_.node_count for tree in trees])
-        self.out_of_bag = np.ones((len(X), len(trees)), dtype=bool)
         single = X.astype(np.float32)  # as trees read them
         entries = []
-        for t, own in enumerate(sampled):
-            counts = np.bincount(own, minlength=len(X))
-            rows = np.flatnonzero(counts)
-            self.out_of_bag[rows, t] = False
-            leaf = trees[t].tree_.apply(single[rows]) + self._offsets[t]
-            entries.append((rows, leaf, counts[rows].astype(np.float64)))
-        # A row that every tree was grown from uses all trees.
-        self.out_of_bag[~self.out_of_bag.any(axis=1)] = True
+        for tree, offset, own in zip(trees, self._offsets[:-1], counts.T, strict=True):
+            rows = np.flatnonzero(own)
+            leaf = tree.tree_.apply(single[rows]) + offset
+            entries.append((rows, leaf, own[rows].astype(np.float64)))
         self._file(*(np.concatenate(column) for column in zip(*entries, strict=True)))
 
+    def __saved_state__(self) -> dict:
+        """Return the content of a model file: the leaves follow from it."""
+        return {name: vars(self)[name] for name in ("forest", "X", "counts", "n_jobs")}
+
     def __restore__(self, state: dict) -> None:
-        """Take back what a model file holds; compiled loops follow leaves and count on shares."""
-        vars(self).update(state)
-        sizes = [tree.tree_.node_count for tree in self.forest.estimators_]
-        if np.diff(self._offsets).tolist() != sizes or len(self._totals) != sum(sizes):
-            raise ValueError("ForestIndex._offsets do not fit its trees.")
-        leaf = np.repeat(np.arange(sum(sizes)), np.diff(self._start))
-        if not np.all(self._counts / self._totals[leaf] > 0.0):
-            raise ValueError("ForestIndex._counts must be positive shares of ForestIndex._totals.")
+        """Restore the content of a model file, and find the leaves again."""
+        if state["counts"].dtype.kind != "u":
+            raise ValueError("ForestIndex.counts must be whole numbers, none negative.")
+        self.__init__(**state)  # type: ignore[misc]
+
+    def out_of_bag(self, rows: np.ndarray) -> np.ndarray:
+        """Return which trees predict training rows: those grown without them, or all."""
+        is_outside = self.counts[rows] == 0
+        is_outside[~is_outside.any(axis=1)] = True
+        return is_outside
 
     def __getstate__(self) -> dict:
         """Return the attributes, without what is computed from them at first use."""
@@ -633,7 +627,7 @@ class ForestLocalizer(Localizer):
         """Yield the weighted neighbours; training rows use only trees grown without them."""
         use_tree = None
         if rows is not None:
-            Q, use_tree = self.index.X[rows], self.index.out_of_bag[rows]
+            Q, use_tree = self.index.X[rows], self.index.out_of_bag(rows)
         leaves = self.index.leaves_of(Q)
         found = self.index.neighborhoods(leaves, use_tree, self.rule.max_size)
         if rows is not None:
@@ -665,6 +659,10 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
         forest = RandomForestRegressor(max_features=0.5, **settings)
     else:
         forest = ExtraTreesRegressor(**settings)
-    sampled = fit_forest(forest, X, targets, sample_weight)
+    samples = fit_forest(forest, X, targets, sample_weight)
+    most = max(int(np.bincount(sample).max()) for sample in samples)
+    counts = np.empty((len(X), len(samples)), dtype=np.min_scalar_type(most))
+    for t, sample in enumerate(samples):
+        counts[:, t] = np.bincount(sample, minlength=len(X))
     keep_leaves_only(forest)
-    return ForestIndex(forest, X, sampled, n_jobs)
+    return ForestIndex(forest, X, counts, n_jobs)
