@@ -54,7 +54,8 @@ def _written(
                 if first < i:
                     layouts.append(first)
                     continue
-                stored, way = content, []
+                stored: Any = content
+                way: list[str] = []
                 if compress:
                     stored, way = _compressed(content, array.dtype.itemsize)
                 part.write(stored)
