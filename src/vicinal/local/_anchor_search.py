@@ -161,6 +161,7 @@ def blended_fit(anchors: AnchorModels, alpha: float, like: LocalFit) -> LocalFit
         rows=anchors.origins,
         y=anchors.values.argmax(axis=1) if is_classes else anchors.values,
         index=data.index.over(anchors.centers),
+        given=None,
         sample_weight=None,
         groups=None,
     )

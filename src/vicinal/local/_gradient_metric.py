@@ -208,7 +208,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         P = xp.eye(rows.n_columns, dtype=xp.float64, device=device_of(rows.rows))
         for _ in range(self.n_rounds):
             X = rows.rows @ xp.astype(P, rows.rows.dtype)
-            mapped = replace(rows, rows=X, index=rows.index.over(X))
+            mapped = replace(rows, rows=X, index=rows.index.over(X), given=None)
             G = _mean_outer_product(mapped, solver, queries, NearestRule(float(k)), alpha)
             product = P @ G @ P.T
             P = P @ metric_step(G, floor=_FLOOR, diagonal=self.diagonal)

@@ -182,6 +182,19 @@ class NeighborIndex:
         """Return the same search among other rows."""
         return NeighborIndex(X, self._search)
 
+    def detached(self) -> "NeighborIndex":
+        """Return the search without its rows."""
+        found = self.over(None)
+        found._is_built = self._is_built
+        return found
+
+    def attached(self, X) -> "NeighborIndex":
+        """Return the search with its rows again, built if it was."""
+        found = self.over(X)
+        if self._is_built:
+            found._built()
+        return found
+
     def _built(self) -> NeighborSearch:
         """Build the search at first use: one sorted column and global models need none."""
         if not self._is_built:
@@ -525,6 +538,14 @@ class ForestIndex:
             leaf = tree.tree_.apply(single[rows]) + offset
             entries.append((rows, leaf, own[rows].astype(np.float64)))
         self._file(*(np.concatenate(column) for column in zip(*entries, strict=True)))
+
+    def detached(self) -> "ForestIndex":
+        """Return the leaves with their rows, which are as given."""
+        return self
+
+    def attached(self, X) -> "ForestIndex":
+        """Return the leaves."""
+        return self
 
     def __saved_state__(self) -> dict:
         """Return the content of a model file: the leaves follow from it."""

@@ -102,6 +102,13 @@ class Coordinates:
     warp: NormalScoreMap | None = None
     learned: Any = None
 
+    @property
+    def is_matrix(self) -> bool:
+        """Whether rows have no more coordinates than columns, by arithmetic alone."""
+        matrix = self.matrix
+        is_small = matrix is None or matrix.ndim == 1 or matrix.shape[1] <= matrix.shape[0]
+        return self.transformer is None and is_small
+
     def __call__(self, X):
         """Map rows; dense results on the host are float64 and contiguous."""
         if self.transformer is not None:
@@ -271,7 +278,10 @@ def sees_labels(metric) -> bool:
 # --- rows ---
 
 
-@saved(rows="n *", y="n | n *", sample_weight="n", groups="n", **{"index.X": "n *"})
+_SHAPES = {"rows": "n *", "y": "n | n *", "sample_weight": "n", "groups": "n", "given": "n *"}
+
+
+@saved(**_SHAPES, **{"index.X": "n *"})
 @dataclass(frozen=True)
 class LocalRows:
     """Training rows and targets in the coordinates of search and fit.
@@ -294,6 +304,9 @@ class LocalRows:
         Weights; numbers of the groups that are left out together.
     dtype : dtype
         Precision of predictions on the host.
+    given : ndarray of shape (n_samples, n_features) or None
+        The rows before the map. A file holds them alone if the map can be repeated; several models
+        of an ensemble often share them.
     """
 
     rows: Any
@@ -305,12 +318,33 @@ class LocalRows:
     sample_weight: Any = None
     groups: Any = None
     dtype: Any = np.float64
+    given: Any = None
 
     degrees: ClassVar[tuple[int, ...]] = (1, 2)  # of local models, that "auto" compares
 
+    def __getstate__(self) -> dict:
+        """Return the attributes, without the rows before the map."""
+        return vars(self) | {"given": None}
+
+    def __saved_state__(self) -> dict:
+        """Return the content of a model file, of the rows only those that the others come from."""
+        state = dict(vars(self))
+        if self.given is None or not self.mapping.coordinates.is_matrix:
+            return state | {"given": None}
+        coords, rows = self.mapping(self.given)
+        # They may have been changed since the fit.
+        if not (np.array_equal(coords, self.index.X) and np.array_equal(rows, self.rows)):
+            return state | {"given": None}
+        return state | {"rows": None, "index": self.index.detached()}
+
     def __restore__(self, state: dict) -> None:
-        """Take back what a model file holds; compiled loops count on class codes."""
+        """Restore the content of a model file; compiled loops count on class codes."""
         vars(self).update(state)
+        if self.rows is None:
+            if not self.mapping.coordinates.is_matrix:
+                raise ValueError("LocalRows.mapping must be a matrix where LocalRows.rows is None.")
+            coords, rows = self.mapping(self.given)
+            vars(self).update(rows=rows, index=self.index.attached(coords))
         n, y = self.n_classes, self.y
         if n is None:
             return
@@ -491,7 +525,8 @@ def map_rows(
         index = NeighborIndex(coords, search)
     is_multi_output = n_classes is not None or data.y.ndim == 2
     targets = targets_of(data), n_classes, is_multi_output
-    shared = index, mapping, weights, data.groups, data.X.dtype
+    given = data.X if isinstance(data.X, np.ndarray) else None
+    shared = index, mapping, weights, data.groups, data.X.dtype, given
     return rows_class(data)(rows, *targets, *shared)
 
 
