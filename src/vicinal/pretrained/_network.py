@@ -24,8 +24,9 @@ COLUMN_SIZE = 16
 N_LABELS = 64
 # Training rows computed together, and queries. A prediction must not depend on the other queries,
 # but the rounding of float32 products depends on the number of rows, and beyond eight rows on which
-# one it is. Queries therefore come in blocks of exactly this size, small enough for single rows.
-_ROWS, _QUERIES, _DEVICE_ROWS = 64, 8, 512
+# one it is. Queries therefore come in blocks of exactly this size, small enough for single rows;
+# some blocks share the memory traffic of the weights.
+_ROWS, _QUERIES, _BLOCKS, _DEVICE_ROWS = 64, 8, 16, 512
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,9 @@ class Network:
     def __init__(self, arrays: dict[str, np.ndarray], device: str | None = None) -> None:
         self.device = "cpu" if device is None else device
         self.xp = namespace(np.empty(0) if device is None else on_torch(device, np.empty(0))[0])
-        self.n_rows, self.n_queries = _ROWS, _QUERIES
+        self.n_rows, self.n_queries, self.n_blocks = _ROWS, _QUERIES, _BLOCKS
         if device is not None:
-            self.n_rows = self.n_queries = _DEVICE_ROWS
+            self.n_rows, self.n_queries, self.n_blocks = _DEVICE_ROWS, _DEVICE_ROWS, 1
         a = {n: self._array(array) for n, array in arrays.items() if n[0] != "_"}
         sizes = dict(text.split("=") for text in arrays["_size"])
         self.cell_heads, self.row_heads = int(sizes["cell_heads"]), int(sizes["row_heads"])
@@ -219,28 +220,27 @@ class Network:
         return x @ self.a["cell_mix.weight"].T
 
     def _cell_block(self, block, x, summary) -> Any:
-        """Return new cells of (n_columns, n_rows, width)."""
-        xp, (n_columns, n_rows, c) = self.xp, x.shape
-        heads = self.cell_heads
-        scores = (_normalised(x) @ summary[0]).reshape(n_columns, n_rows, heads, -1)
-        x = x + _softmax(scores).reshape(n_columns, n_rows, -1) @ summary[1]
-        qkv = (_normalised(x) @ block["qkv"]).reshape(n_columns, n_rows, 3, heads, c // heads)
-        q, k, v = xp.permute_dims(qkv, (2, 1, 3, 0, 4))
-        scores = packed(q) @ xp.permute_dims(k, (0, 1, 3, 2))
+        """Return new cells of (..., n_columns, n_rows, width)."""
+        move, (*rows, c), heads = self.xp.moveaxis, x.shape, self.cell_heads
+        scores = (_normalised(x) @ summary[0]).reshape(*rows, heads, -1)
+        x = x + _softmax(scores).reshape(*rows, -1) @ summary[1]
+        qkv = (_normalised(x) @ block["qkv"]).reshape(*rows, 3, heads, c // heads)
+        # (..., n_rows, heads, n_columns, size)
+        q, k, v = (move(qkv[..., part, :, :], -4, -2) for part in range(3))
+        scores = packed(q) @ move(k, -1, -2)
         scores *= (c // heads) ** -0.5
-        h = xp.permute_dims(_softmax(scores) @ v, (2, 0, 1, 3)).reshape(x.shape)
+        h = move(_softmax(scores) @ v, -2, -4).reshape(x.shape)
         return _add_mlp(block, x + h @ block["out"])
 
     def _pool(self, x) -> Any:
-        """Return one token per row of (n_columns, n_rows, width)."""
-        xp, h = self.xp, _normalised(x)
-        shares = _softmax(xp.permute_dims(h @ self.pool_score, (1, 2, 0)))
-        pooled = shares @ xp.permute_dims(h, (1, 0, 2))
-        pooled = xp.permute_dims(pooled, (1, 0, 2)) @ self.pool_value
-        return xp.permute_dims(pooled, (1, 0, 2)).reshape(x.shape[1], -1)
+        """Return one token per row of (..., n_columns, n_rows, width)."""
+        move, h = self.xp.moveaxis, _normalised(x)
+        shares = _softmax(move(h @ self.pool_score, -3, -1))
+        pooled = move(shares @ move(h, -3, -2), -2, -3) @ self.pool_value
+        return move(pooled, -3, -2).reshape(*x.shape[:-3], x.shape[-2], -1)
 
     def _by_head(self, x) -> Any:
-        return self.xp.permute_dims(x.reshape(x.shape[0], self.row_heads, -1), (1, 0, 2))
+        return self.xp.moveaxis(x.reshape(*x.shape[:-1], self.row_heads, -1), -3, -2)
 
     def _row_block(self, block, x, keys, values, log_weights, sharpness) -> Any:
         q = self._by_head(_normalised(x) @ block["qkv"][:, : self.row_width])
@@ -249,7 +249,7 @@ class Network:
         # Means of values are scaled instead of the shares: one number for each head and row.
         h = shares @ values
         h /= _sums(shares)
-        h = self.xp.permute_dims(h, (1, 0, 2)).reshape(x.shape) @ block["out"]
+        h = self.xp.moveaxis(h, -3, -2).reshape(x.shape) @ block["out"]
         h += x
         return _add_mlp(block, h)
 
@@ -264,12 +264,14 @@ class Network:
 
         The context must be where the network computes (``moved``).
         """
-        xp, n_queries = self.xp, cells.shape[1]
+        xp, (n_columns, n_queries, n_features) = self.xp, cells.shape
         cells = np.pad(cells, ((0, 0), (0, -n_queries % self.n_queries), (0, 0)), mode="edge")
+        cells = cells.reshape(n_columns, -1, self.n_queries, n_features).swapaxes(0, 1)
         scale = context.sharpness * self.row_width**-0.5
         weights, bandwidths = [], []
-        for start in range(0, cells.shape[1], self.n_queries):
-            x = self._embed(self._array(cells[:, start : start + self.n_queries]), context.columns)
+        for start in range(0, len(cells), self.n_blocks):
+            part = np.ascontiguousarray(cells[start : start + self.n_blocks])
+            x = self._embed(self._array(part), context.columns)
             for block, summary in zip(self.cells, context.summaries, strict=True):
                 x = self._cell_block(block, x, summary)
             x = self._pool(x) + self.a["unknown"][int(regression)]
@@ -277,8 +279,9 @@ class Network:
                 x = self._row_block(block, x, k, v, context.log_weights, context.sharpness)
             x = _normalised(x)
             q = x @ self.query_key[:, : self.row_width] * scale
-            weights.append(_softmax(q @ context.head, context.log_weights))
-            bandwidths.append((x @ self.bandwidth)[:, 0] + self.a["bandwidth.bias"][0])
+            found = _softmax(q @ context.head, context.log_weights)
+            weights.append(found.reshape(-1, found.shape[-1]))
+            bandwidths.append((x @ self.bandwidth).reshape(-1) + self.a["bandwidth.bias"][0])
         log_bandwidth = xp.clip(xp.concat(bandwidths)[:n_queries], -6.0, 1.0)
         return xp.concat(weights)[:n_queries], log_bandwidth
 
