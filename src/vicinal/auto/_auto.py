@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
@@ -155,7 +155,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         """
         if not isinstance(self.cv, Integral | str) or self.time_column is not None:
             raise ValueError("A table in blocks needs cv='time', in its order, or a number.")
-        blocks, found = survey(blocks, has_classes=is_classifier(self))
+        blocks, found = survey(blocks, has_classes=isinstance(self, ClassifierMixin))
         rows, positions = sample_blocks(blocks, found, self.random_state)
         self.fit(rows.X, rows.y, sample_weight=rows.sample_weight)
         self._positions = positions[self._positions]
@@ -532,7 +532,7 @@ class AutoClassifier(ClassifierMixin, _Auto, LabelSetMixin):
 
 
 @documented
-class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
+class AutoRegressor(MultiOutputMixin, RegressorMixin, _Auto, IntervalMixin):
     r"""Regressor for any table: a weighted average of models of several families.
 
     Local models, extra trees, linear and quadratic models, boosted trees and kernel ridge predict
@@ -672,11 +672,6 @@ class AutoRegressor(RegressorMixin, _Auto, IntervalMixin):
         is_known = np.isfinite(self.held_out_.reshape(len(out), -1)).all(axis=1)
         out[is_known] = self._flat(self._held_out.intervals.scale.held_out)
         return out
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def _shown(value) -> str:

@@ -3,7 +3,7 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -149,7 +149,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         """
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
         if groups is not None or len(X) > self.max_block_size or not np.all(weights > 0.0):
-            method = "predict_proba" if is_classifier(self) else "predict"
+            method = "predict_proba" if hasattr(self, "predict_proba") else "predict"
             options = {"sample_weight": sample_weight, "rows": rows, "method": method}
             return held_out_by_folds(self, X, y, folds, **options)
         table = X, y, sample_weight
@@ -178,7 +178,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
     def _left_out(self, table: tuple, rows: np.ndarray) -> HeldOut:
         """Return the leave-one-out predictions of some rows, and the model they come from."""
         model = clone(self)._with_fit(None, *table)
-        found = model.loo_proba_ if is_classifier(model) else model.loo_prediction_
+        found = model.loo_proba_ if hasattr(self, "predict_proba") else model.loo_prediction_
         predictions = found.reshape(len(found), -1)[rows]
 
         def fitted(c: int, *other):
@@ -224,7 +224,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
 
 @saved(target_mean_="o", target_scale_="o", mean_="p", scale_="p", blocks_="* | * *")
 @documented
-class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
+class GradientKernelRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, _GradientKernel):
     r"""Kernel ridge regression with a metric learned from its own gradients.
 
     A kernel model treats all columns alike, also irrelevant ones. The mean outer product of its
@@ -338,11 +338,6 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
     def _in_units(self, standardized, dtype):
         out = (standardized * self.target_scale_ + self.target_mean_).astype(dtype, copy=False)
         return out[:, 0] if self._is_flat else out
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 @saved(classes_="c labels", mean_="p", scale_="p", blocks_="* | * *")

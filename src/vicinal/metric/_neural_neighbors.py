@@ -12,6 +12,7 @@ from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
+    MultiOutputMixin,
     RegressorMixin,
     TransformerMixin,
     clone,
@@ -459,7 +460,7 @@ class _NeuralNeighbors(
     voter_log_weights_="v",
 )
 @documented
-class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
+class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbors):
     r"""Nearest-neighbour regression in coordinates learned by neural networks.
 
     A small network maps every row to coordinates. The prediction is the mean of the training
@@ -586,11 +587,6 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         """Return the targets of neighbours."""
         values = self.voter_outputs_[rows, ...] * self.target_scale_ + self.target_mean_
         return values[:, 0] if self._is_flat else values
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 @saved(

@@ -12,6 +12,7 @@ from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
+    MultiOutputMixin,
     RegressorMixin,
     TransformerMixin,
 )
@@ -626,7 +627,7 @@ def best_threshold(scores, codes, weights):
 
 @saved(**_SAVED)
 @documented
-class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
+class TruncatedRBFRegressor(MultiOutputMixin, RegressorMixin, _TruncatedRBF):
     r"""Kernel ridge regression with the truncated RBF kernel, in time linear in the number of rows.
 
     The model is linear in the ``J = C(n_features + order, order)`` monomials of
@@ -702,8 +703,3 @@ class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
         """Predict the target."""
         scores = self._scores(X)
         return scores[:, 0] if self._is_flat else scores
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
