@@ -2,6 +2,7 @@
 """Private names of scikit-learn, all imported here, and optional packages."""
 
 from importlib import import_module
+from numbers import Integral
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,13 @@ from sklearn.utils.validation import _check_monotonic_cst as check_monotonic_cst
 from sklearn.utils.validation import _check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
+
+# Of the parameters by which most estimators are run.
+RUN_CONSTRAINTS: dict = {
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
 def import_optional(name: str, *, needed_by: str, extra: str) -> ModuleType:

@@ -25,6 +25,7 @@ from vicinal._base import (
     survey,
 )
 from vicinal._base._compat import (
+    RUN_CONSTRAINTS,
     HasMethods,
     Interval,
     StrOptions,
@@ -126,9 +127,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         "monotonic_cst": [dict, "array-like", None],
         "device": [str],
         "unseen": [StrOptions({"warn", "error", "ignore"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     _reference: Any = None  # an empty array of the device of the training rows, None for NumPy

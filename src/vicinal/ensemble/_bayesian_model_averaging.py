@@ -33,7 +33,7 @@ from vicinal._base import (
     takes_weights,
     training_data,
 )
-from vicinal._base._compat import Interval, NamedParts, StrOptions
+from vicinal._base._compat import RUN_CONSTRAINTS, Interval, NamedParts, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, base_model_section, show
 from vicinal._kernels.ensemble import _weights as kernels
 from vicinal._kernels.linear._regression import ridge_log_evidence, ridge_summary
@@ -150,9 +150,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
     _parameter_constraints: dict = {
         "estimators": [list],
         "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"loo"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     def get_params(self, deep=True):

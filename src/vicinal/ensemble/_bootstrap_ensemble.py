@@ -24,7 +24,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import HasMethods, Interval
+from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._base._tables import spread_rows
 from vicinal._base._unseen import report_unseen, unreported
@@ -124,9 +124,7 @@ class _BootstrapEnsemble(SparseInputMixin, ExplainRowMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"]), None],
         "n_estimators": [Interval(Integral, 2, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     def __init__(

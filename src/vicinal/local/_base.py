@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import documented, held_out_by_folds
-from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
+from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import (
     ExplainRowMixin,
     ExplanationSection,
@@ -43,9 +43,7 @@ SHARED_CONSTRAINTS: dict = {
     "alpha_scale": [StrOptions({"relative", "absolute"})],
     "location_columns": ["array-like", None],
     "algorithm": [StrOptions({"auto", "tree", "brute"})],
-    "n_jobs": [Integral, None],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
+    **RUN_CONSTRAINTS,
 }
 
 

@@ -23,7 +23,7 @@ from vicinal._base import (
     training_data,
     weighted_mean,
 )
-from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._compat import RUN_CONSTRAINTS, Interval, StrOptions
 from vicinal._base._tables import sampled_rows
 from vicinal._kernels.local._batched import gradient_outer_product, metric_step
 from vicinal._kernels.local._smoothing import column_scale
@@ -136,9 +136,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "diagonal": ["boolean"],
         "standardize": ["boolean"],
         "task": [StrOptions({"auto", "classification", "regression"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     def __init__(

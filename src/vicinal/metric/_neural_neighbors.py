@@ -40,7 +40,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
+from vicinal._base._compat import RUN_CONSTRAINTS, Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._covariance import normal_score_knots, score_slopes
 from vicinal._kernels.metric import _embedding_net as kernels
@@ -148,9 +148,7 @@ class _NeuralNeighbors(
         "tol": [Interval(Real, 0, None, closed="left")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "device": [str, None],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     def __init__(

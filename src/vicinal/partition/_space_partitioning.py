@@ -24,7 +24,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import HasMethods, Interval, StrOptions, validate_params
+from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, Interval, StrOptions, validate_params
 from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal.partition._blocks import fit_blocks
@@ -88,9 +88,7 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         "combine": [StrOptions({"best", "average"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "scale": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     @atomic_fit_blocks

@@ -18,7 +18,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import Interval
+from vicinal._base._compat import RUN_CONSTRAINTS, Interval
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.cascade._soft import alternate_blocks
 from vicinal.partition._explain import surrogate_sections
@@ -127,9 +127,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "scale": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     def __init__(

@@ -26,7 +26,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._compat import RUN_CONSTRAINTS, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.subspace import _divide_conquer
 from vicinal.subspace._explain import cluster_sections
@@ -153,9 +153,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         "prediction": [StrOptions({"early", "exact"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     def __init__(

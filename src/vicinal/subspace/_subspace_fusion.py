@@ -28,7 +28,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
@@ -104,9 +104,7 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "cv": ["cv_object", StrOptions({"in-sample"})],
         "include_full": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **RUN_CONSTRAINTS,
     }
 
     def _fit_rows(self, data: TrainingData) -> str:

@@ -24,7 +24,7 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import Interval, StrOptions, num_samples
+from vicinal._base._compat import RUN_CONSTRAINTS, Interval, StrOptions, num_samples
 from vicinal._base._explanation import (
     ExplainRowMixin,
     ExplanationSection,
@@ -216,9 +216,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **RUN_CONSTRAINTS,
     }
 
     def __init__(
