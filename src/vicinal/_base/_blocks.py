@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base._held_out import row_uniforms
 from vicinal._base._training_data import TrainingData
+from vicinal._base._validation import check_two_classes
 
 
 class Blocks(ABC):
@@ -149,11 +150,7 @@ def survey(blocks: Blocks, *, has_classes: bool) -> tuple[Blocks, Survey]:
         raise ValueError("X has no rows of positive weight; at least one is needed.")
     if has_classes:
         check_classification_targets(found.classes)
-    if has_classes and len(found.classes) < 2:
-        raise ValueError(
-            f"y holds one class only ({found.classes.tolist()[0]!r}); a classifier needs samples "
-            "of at least two classes. Check how y was selected."
-        )
+        check_two_classes(found.classes)
     return blocks.located(found.lengths), found
 
 
