@@ -6,6 +6,8 @@ import math
 import os
 import pickle
 import queue
+import subprocess
+import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -29,7 +31,6 @@ from vicinal._base import (
     write_whole,
 )
 from vicinal._base._compat import rows_of
-from vicinal._base._processes import start_process
 from vicinal._base._unseen import unreported
 
 _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
@@ -252,6 +253,43 @@ def _library_state() -> tuple:
 
 _WORKER = "vicinal.inspection.compare._fold_worker"
 _LONG = 3600.0  # seconds; a queue cannot wait forever and be interrupted
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "LOKY_MAX_CPU_COUNT",
+)
+
+
+def _start_process(module: str, n_processes: int) -> Any:
+    """Return one of ``n_processes`` that run a module, with pipes; ``log`` is its standard error.
+
+    Each has its share of the cores for compiled code, BLAS and joblib.
+    """
+    log = tempfile.TemporaryFile()
+    process: Any = subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        env=_environment(max(1, joblib.cpu_count() // n_processes)),
+    )
+    process.log, process.started = log, _clock.now()
+    return process
+
+
+def _environment(n_threads: int) -> dict[str, str]:
+    """Return environment variables with a limit on threads and the path of this library."""
+    environment = dict(os.environ)
+    for name in _THREAD_VARIABLES:
+        given = environment.get(name, "")
+        environment[name] = str(min(n_threads, int(given)) if given.isdigit() else n_threads)
+    source = Path(vicinal.__path__[0]).parent
+    paths = [str(source), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    return environment
 
 
 class _Worker:
@@ -260,7 +298,7 @@ class _Worker:
     def __init__(self, payload: bytes, n_workers: int, results: queue.Queue) -> None:
         self.task: tuple[str, int] | None = None
         self.started = self.limit = math.inf  # a fold starts when its rows are encoded
-        self.process = start_process(_WORKER, n_workers)
+        self.process = _start_process(_WORKER, n_workers)
         threading.Thread(target=self._collect, args=(results,), daemon=True).start()
         threading.Thread(target=self._write, args=(payload,), daemon=True).start()
 
