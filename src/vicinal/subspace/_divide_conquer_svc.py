@@ -231,8 +231,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         clusters : ndarray of int of shape (n_samples,)
             Indices into ``cluster_centers_``.
         """
-        X = query_rows(self, X, order="C")
-        return pairwise_distances_argmin(X, self.cluster_centers_)
+        return pairwise_distances_argmin(query_rows(self, X, order="C"), self.cluster_centers_)
 
     _sections = cluster_sections
 

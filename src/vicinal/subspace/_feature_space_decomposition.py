@@ -35,6 +35,17 @@ from vicinal._kernels.linear import _scatter
 MAX_SCATTER = 5000
 _DEFAULT_DIRECTIONS = 256
 
+# Of the parameters that the fusion shares.
+SUBSPACE_CONSTRAINTS: dict = {
+    "n_subspaces": [Interval(Integral, 1, None, closed="left")],
+    "subspace_size": [
+        Interval(Integral, 1, None, closed="left"),
+        Interval(Real, 0, 1, closed="right"),
+        None,
+    ],
+    "n_blocks": [Interval(Integral, 1, None, closed="left")],
+}
+
 _VANISHED = (
     "{} of X varies by more than rounding, because squares of its numbers vanish; scale X first, "
     "for example with sklearn.preprocessing.StandardScaler."
@@ -157,13 +168,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "method": [StrOptions({"random", "principal", "discriminant", "cholesky", "approximate"})],
-        "n_subspaces": [Interval(Integral, 1, None, closed="left")],
-        "subspace_size": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="right"),
-            None,
-        ],
-        "n_blocks": [Interval(Integral, 1, None, closed="left")],
+        **SUBSPACE_CONSTRAINTS,
         "n_repeats": [Interval(Integral, 1, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "shrinkage": [Interval(Real, 0, None, closed="neither")],

@@ -1,6 +1,6 @@
 """Models of many subspaces, fused by a model of their scores."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,12 @@ from vicinal._base import (
     store_parameters,
     training_data,
 )
-from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, Interval, StrOptions
+from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._explain import fusion_sections
+from vicinal.subspace._feature_space_decomposition import SUBSPACE_CONSTRAINTS
 from vicinal.subspace._fusion_fit import (
     ScoreScale,
     check_weights_are_taken,
@@ -95,13 +96,7 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         "decompositions": ["array-like"],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "fusion_estimator": [HasMethods(["fit", "predict"]), None],
-        "n_subspaces": [Interval(Integral, 1, None, closed="left")],
-        "subspace_size": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="right"),
-            None,
-        ],
-        "n_blocks": [Interval(Integral, 1, None, closed="left")],
+        **SUBSPACE_CONSTRAINTS,
         "cv": ["cv_object", StrOptions({"in-sample"})],
         "include_full": ["boolean"],
         **RUN_CONSTRAINTS,
@@ -504,5 +499,4 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
         predictions : ndarray of shape (n_samples, n_local_models)
             In the order of ``subspace_names_``.
         """
-        X = query_rows(self, X, accept_sparse="csr")
-        return self._all_scores(X)
+        return self._all_scores(query_rows(self, X, accept_sparse="csr"))
