@@ -73,11 +73,6 @@ class TrainingData:
         return num_samples(self.X)
 
     @property
-    def n_samples(self) -> int:
-        """Number of rows."""
-        return len(self)
-
-    @property
     def n_features(self) -> int:
         """Number of columns."""
         return self.X.shape[1]

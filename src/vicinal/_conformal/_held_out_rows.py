@@ -533,11 +533,7 @@ class FoldedRowsMixin(TypicalityMixin):
             weights, X, y = positive_rows(sample_weight, X, y)
         codes = y if classes is None else np.searchsorted(classes, y)
         data = TrainingData(X, codes, classes, weights)
-        self._folded = FoldedRows(self._fold_model(), data)
-
-    def _fold_model(self) -> Any:
-        """Return the unfitted model of a fold."""
-        return clone(self)
+        self._folded = FoldedRows(clone(self), data)
 
     def _known_rows(self) -> HeldOutRows:
         return self._kept().known()

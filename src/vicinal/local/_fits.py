@@ -181,7 +181,8 @@ class GlobalFit(LocalFit):
     @classmethod
     def applies(cls, rule, solver) -> bool:
         """Return whether one fit serves all queries."""
-        return isinstance(rule, RadiusRule) and rule.is_global and not solver.depends_on_origin
+        is_global = isinstance(rule, RadiusRule) and np.isinf(rule.bandwidth)
+        return is_global and not solver.depends_on_origin
 
     @cached_property
     def _linear_model(self) -> tuple[Any, np.ndarray, np.ndarray]:

@@ -162,11 +162,6 @@ class RadiusRule:
         """The bandwidth."""
         return self.bandwidth
 
-    @property
-    def is_global(self) -> bool:
-        """Whether every row has the same weight everywhere."""
-        return bool(np.isinf(self.bandwidth))
-
 
 @saved()
 class NeighborIndex:
