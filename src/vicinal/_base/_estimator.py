@@ -1,4 +1,4 @@
-"""Decorators of ``fit``: it succeeds or leaves the estimator unchanged."""
+"""Parts of estimators: a ``fit`` that succeeds or changes nothing, parameters, sparse input."""
 
 import functools
 from typing import Any
@@ -25,6 +25,15 @@ def store_parameters(estimator: Any, arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         if name != "self":
             setattr(estimator, name, value)
+
+
+class SparseInputMixin:
+    """Estimators that take sparse rows."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _forget(estimator) -> None:

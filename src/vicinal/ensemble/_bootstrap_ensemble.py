@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
 from vicinal._base import (
+    SparseInputMixin,
     TrainingData,
     atomic_fit,
     documented,
@@ -30,7 +31,6 @@ from vicinal._base._tables import spread_rows
 from vicinal._base._unseen import report_unseen, unreported
 from vicinal._conformal import MAX_HELD_OUT, HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal.ensemble._learners import (
-    SparseInputMixin,
     class_probabilities,
     fresh_learner,
     resample_rows,

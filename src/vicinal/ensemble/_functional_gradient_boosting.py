@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from vicinal._base import (
     Progress,
+    SparseInputMixin,
     TrainingData,
     atomic_fit,
     documented,
@@ -29,7 +30,7 @@ from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble import _boosting as kernels
-from vicinal.ensemble._learners import SparseInputMixin, column_share, fresh_learner, usable_weights
+from vicinal.ensemble._learners import column_share, fresh_learner, usable_weights
 
 _N_PENALTIES = 30
 _N_FOLDS = 5

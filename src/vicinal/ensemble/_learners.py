@@ -16,15 +16,6 @@ def column_share(model):
     return COLUMN_SHARE if is_sampled else 1.0
 
 
-class SparseInputMixin:
-    """Estimators that take sparse rows."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
 def fresh_learner(learner, rng):
     """Clone a learner and give every random part of it a seed of its own."""
     return seeded_clone(learner, rng, only_unset=False)

@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    SparseInputMixin,
     TrainingData,
     atomic_fit,
     class_factors,
@@ -25,7 +26,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, path_section
 from vicinal._kernels.ensemble import _pruning as kernels
-from vicinal.ensemble._learners import SparseInputMixin, shuffled_folds
+from vicinal.ensemble._learners import shuffled_folds
 
 # Power of the residual in the loss of each criterion; classifiers count errors.
 _POWERS = {"squared_error": 2, "absolute_error": 1}

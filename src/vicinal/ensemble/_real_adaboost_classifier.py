@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from vicinal._base import (
     Progress,
+    SparseInputMixin,
     atomic_fit,
     documented,
     fit_weighted,
@@ -22,7 +23,6 @@ from vicinal._base import (
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal.ensemble._learners import (
-    SparseInputMixin,
     class_probabilities,
     fresh_learner,
     resample_rows,

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._base import (
+    SparseInputMixin,
     atomic_fit,
     class_factors,
     codes_among,
@@ -278,7 +279,7 @@ def _check_priors(priors, n_classes):
 
 @saved(classes_="c labels", coef_="r p", intercept_="r")
 @documented
-class AveragedPerceptron(_LinearScores):
+class AveragedPerceptron(SparseInputMixin, _LinearScores):
     r"""Multi-class perceptron with weights averaged over all training steps.
 
     One weight vector per class, changed only by rows that are misclassified. It makes no
@@ -392,11 +393,6 @@ class AveragedPerceptron(_LinearScores):
         self.margin_scale_ = margin_scale(_margins(data.X, data.y, fitted), weights)
         self._store_scores(fitted.coef, fitted.intercept, data.X.dtype)
         return self
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _margins(X, codes, fitted):

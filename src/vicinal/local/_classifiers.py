@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import atomic_fit, documented, predicted_labels, store_parameters
 from vicinal._base._compat import HasMethods, Options, StrOptions
+from vicinal._base._estimator import SparseInputMixin
 from vicinal._conformal import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
 from vicinal.local._data import local_data
@@ -131,7 +132,7 @@ def _has_gradient(self) -> bool:
 
 
 @documented
-class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
+class LocalClassifier(SparseInputMixin, LabelSetMixin, BaseLocalClassifier):
     r"""Classification by a weighted model around every query.
 
     For each query a small model (ridge on class indicators, logistic, squared hinge, or any
@@ -316,8 +317,3 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         check_is_fitted(self)
         check_compiled(self, "leave_one_out")
         return probabilities(self._model.left_out(), self._model.solver.link, self.temperature_)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import TrainingData, atomic_fit, documented, store_parameters
+from vicinal._base import SparseInputMixin, TrainingData, atomic_fit, documented, store_parameters
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal, check_compiled
@@ -138,7 +138,9 @@ def _probe_second_moment(model: LocalFit, root: np.ndarray) -> float:
 
 
 @documented
-class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLocal):
+class BaseLocalRegressor(
+    SparseInputMixin, MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLocal
+):
     """Base class of the regressors that are fitted around every query.
 
     Parameters
@@ -334,11 +336,6 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         """
         check_is_fitted(self)
         return self._shaped(self._model.left_out())
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @documented
