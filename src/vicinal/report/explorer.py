@@ -1,5 +1,6 @@
 """The page of a served model, on which the reader changes a row and sees the prediction."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ _MOST_CATEGORIES = 40  # of a menu; with more, the value is typed
 _COVERAGE = 0.9
 
 
+@dataclass(eq=False, repr=False)
 class ExplorerPage(Page):
     """Controls of the columns, rows to start from, and the decision rule; a server predicts.
 
@@ -43,24 +45,20 @@ class ExplorerPage(Page):
 
     template = "explorer.html"
 
-    def __init__(
-        self,
-        model: Any,
-        columns: list[str],
-        table: Any = None,
-        y: Any = None,
-        *,
-        encoder: Any = None,
-        title: str = "Explorer",
-        target: str | None = None,
-        has_limits: bool = False,
-        has_typicality: bool = False,
-    ) -> None:
-        self.model, self.rule = split_threshold(model)
-        self.columns, self.table, self.encoder = columns, table, encoder
-        self.y = None if y is None else np.asarray(y)
-        self.title, self.target = title, target
-        self.has_limits, self.has_typicality = has_limits, has_typicality
+    model: Any
+    columns: list[str]
+    table: Any = None
+    y: Any = None
+    _: KW_ONLY
+    encoder: Any = None
+    title: str = "Explorer"
+    target: str | None = None
+    has_limits: bool = False
+    has_typicality: bool = False
+
+    def __post_init__(self) -> None:
+        self.model, self.rule = split_threshold(self.model)
+        self.y = None if self.y is None else np.asarray(self.y)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the page as plain values.

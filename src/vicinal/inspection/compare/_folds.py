@@ -54,6 +54,7 @@ class FoldResult:
         return self.fit_seconds + self.predict_seconds
 
 
+@dataclass(eq=False)
 class FoldRunner:
     """Fits models on folds of one table.
 
@@ -61,21 +62,15 @@ class FoldRunner:
     processes share encoded rows in ``folder``, where there is one.
     """
 
-    def __init__(
-        self,
-        models: dict,
-        X: Any,
-        y: Any,
-        folds: list,
-        encoder: Any,
-        sample_weight: np.ndarray | None = None,
-        groups: np.ndarray | None = None,
-    ) -> None:
-        self.models, self.X, self.y = models, X, y
-        self.folds, self.encoder = folds, encoder
-        self.sample_weight, self.groups = sample_weight, groups
-        self.folder: Path | None = None
-        self._encoded: tuple[int, tuple[Any, Any]] | None = None
+    models: dict
+    X: Any
+    y: Any
+    folds: list
+    encoder: Any
+    sample_weight: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    folder: Path | None = None
+    _encoded: tuple[int, tuple[Any, Any]] | None = None
 
     @unreported()
     def run(self, name: str, fold: int, seconds: float = np.inf) -> FoldResult:
