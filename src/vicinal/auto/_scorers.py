@@ -282,9 +282,7 @@ class RegressionScorer(_Scorer):
         """Return the squared error of the weighted average."""
         return float(self.share @ self.errors(np.tensordot(weights, stack, 1)))
 
-    def row_losses(self, predictions: np.ndarray) -> np.ndarray:
-        """Return squared errors in units of the variance."""
-        return self.errors(predictions)
+    row_losses = losses
 
     def errors(self, predictions: np.ndarray) -> np.ndarray:
         """Return squared errors in units of the variance: one minus their mean is R2."""

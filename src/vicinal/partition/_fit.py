@@ -357,8 +357,6 @@ def _fit_gate(run: Run, problem: Problem, previous: Any) -> Any:
 
 # --- rows in arrays, in memory or on a device: every row has its region ---------------------------
 
-_MAX_SEED = np.iinfo(np.int32).max
-
 
 @dataclass
 class _RowState:
@@ -372,7 +370,7 @@ class _RowState:
     loss: Any = None  # of every row, after the last sweep
 
     def next_seed(self) -> int:
-        return int(self.rng.randint(_MAX_SEED))
+        return random_seeds(self.rng, 1)[0]
 
 
 class ArrayEngine:

@@ -28,6 +28,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import RUN_CONSTRAINTS, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
+from vicinal._base._tables import sampled_rows
 from vicinal._kernels.subspace import _divide_conquer
 from vicinal.subspace._explain import cluster_sections
 
@@ -310,12 +311,9 @@ def learn_centers(X, weights, n_clusters: int, rng) -> np.ndarray:
     n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
     if n_clusters == 1:
         return np.average(X, axis=0, weights=weights)[None].astype(X.dtype)
-    n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
-    if len(X) > n_rows:
-        chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
-        X, weights = X[chosen], weights[chosen]
+    rows = sampled_rows(len(X), max(_CLUSTERING_ROWS, 100 * n_clusters), rng)
     model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
-    return model.fit(X, sample_weight=weights).cluster_centers_
+    return model.fit(X[rows], sample_weight=weights[rows]).cluster_centers_
 
 
 # --- SVMs of the clusters -------------------------------------------------------------------------

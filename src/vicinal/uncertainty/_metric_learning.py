@@ -20,6 +20,7 @@ from vicinal._base import (
     random_seeds,
     thread_map,
 )
+from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.linear._covariance import class_covariances, whitening_map
 from vicinal._kernels.metric._soft_votes import (
     Anchors,
@@ -27,11 +28,7 @@ from vicinal._kernels.metric._soft_votes import (
     expected_accuracy,
     own_class_probabilities,
 )
-from vicinal._kernels.metric._uncertainty import (
-    class_bounds,
-    mean_neighbor_distance,
-    one_thread_each,
-)
+from vicinal._kernels.metric._uncertainty import class_bounds, mean_neighbor_distance
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
 from vicinal.uncertainty._uncertainty_map import uncertainty_of
 
@@ -357,7 +354,9 @@ def _fit_mixture(train, importance, n_regions, seed, settings) -> Responsibility
     options = {"covariance_type": settings.covariance_type, "n_init": 3, "random_state": seed}
     mixture = ResponsibilityMixture(n_regions, **options)
     xp = compat.array_namespace(train.X)
-    with one_thread_each(), warnings.catch_warnings():
+    # Small work gains little by more threads of BLAS and OpenMP, and on a busy machine threads that
+    # wait for one another take several times as long.
+    with threadpool_controller().limit(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # In double precision, so that rounding cannot send EM to another solution.
         return mixture.fit(xp.astype(train.X, xp.float64), sample_weight=importance)

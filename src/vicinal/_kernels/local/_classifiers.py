@@ -469,7 +469,8 @@ def _fit_all(queries, codes, objective, work, motion, out):
             if work.counts[c] == 0:
                 continue
             if first >= 0 and n_present == 2 and objective.loss != SQUARED:
-                _mirror(t, first, c, out)
+                out.scores[t, c] = -out.scores[t, first]
+                _negate(out.slopes[t, first], out.slopes[t, c])
                 if motion is not None:
                     _negate(motion.pulls[t, first], motion.pulls[t, c])
                 continue
@@ -540,10 +541,3 @@ def _label(codes, rows, c, loss, y):
 def _negate(source, target):
     for a in range(source.shape[0]):
         target[a] = -source[a]
-
-
-@inline_jit
-def _mirror(t, first, c, out):
-    """Write the negative of the first of two classes as the second."""
-    out.scores[t, c] = -out.scores[t, first]
-    _negate(out.slopes[t, first], out.slopes[t, c])

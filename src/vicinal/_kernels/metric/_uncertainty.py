@@ -23,15 +23,6 @@ def one_blas_thread() -> Any:
     return threadpool_controller().limit(limits=1, user_api="blas")
 
 
-def one_thread_each() -> Any:
-    """Return a context in which BLAS and OpenMP keep to one thread.
-
-    Small work gains little by more of them, and on a busy machine threads that wait for one another
-    take several times as long.
-    """
-    return threadpool_controller().limit(limits=1)
-
-
 def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:
     """Apply ``function`` to each block in threads and return the results in order.
 

@@ -141,8 +141,7 @@ class PartitionRegionsDisplay(DisplayMixin):
             Space around the samples, as a share of their range.
         """
         check_is_fitted(estimator)
-        remedy = "Fit a model of two columns."
-        plane = _Plane(X, margin, remedy)
+        plane = _Plane(X, margin, "Fit a model of two columns.")
         xx, yy, grid = plane.grid(grid_resolution)
         prediction, classes = estimator.predict(grid), None
         if is_classifier(estimator):
