@@ -30,12 +30,7 @@ from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._base._tables import spread_rows
 from vicinal._base._unseen import report_unseen, unreported
 from vicinal._conformal import MAX_HELD_OUT, HeldOutRows, IntervalMixin, LabelSetMixin
-from vicinal.ensemble._learners import (
-    class_probabilities,
-    fresh_learner,
-    resample_rows,
-    row_count,
-)
+from vicinal.ensemble._learners import class_probabilities, fresh_learner, resample_rows, row_count
 from vicinal.table import TableEncoder
 
 # Largest bootstrap sample: two gigabytes of row numbers.

@@ -22,12 +22,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
-from vicinal.ensemble._learners import (
-    class_probabilities,
-    fresh_learner,
-    resample_rows,
-    row_count,
-)
+from vicinal.ensemble._learners import class_probabilities, fresh_learner, resample_rows, row_count
 
 
 @documented

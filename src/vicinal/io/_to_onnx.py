@@ -13,14 +13,7 @@ import vicinal
 from vicinal._base import import_optional, is_frame, write_whole
 from vicinal._base._wrappers import encoder_of, split_steps, split_threshold
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx import (  # noqa: F401
-    _ensemble,
-    _linear,
-    _local,
-    _partition,
-    _pretrained,
-    _trees,
-)
+from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _pretrained, _trees  # noqa: F401
 from vicinal.io._onnx._graph import WRITERS, Graph, Node
 from vicinal.io._onnx._table import write_table
 from vicinal.table import TableEncoder

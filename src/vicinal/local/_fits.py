@@ -11,11 +11,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from vicinal._base import namespace, saved
 from vicinal._base._compat import num_samples
-from vicinal._kernels.local._polynomials import (
-    LinePoints,
-    LineWindow,
-    smooth_line,
-)
+from vicinal._kernels.local._polynomials import LinePoints, LineWindow, smooth_line
 from vicinal._kernels.local._smoothing import (
     kernel_slopes,
     nearest_bandwidth,

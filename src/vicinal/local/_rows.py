@@ -32,12 +32,7 @@ from vicinal._kernels.linear._covariance import (
     score_slopes,
     within_class_whitening,
 )
-from vicinal._kernels.local._smoothing import (
-    column_scale,
-    is_pure,
-    smooth_classes,
-    smooth_targets,
-)
+from vicinal._kernels.local._smoothing import column_scale, is_pure, smooth_classes, smooth_targets
 from vicinal.local._neighborhoods import (
     FORESTS,
     ForestIndex,

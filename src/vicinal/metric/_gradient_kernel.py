@@ -28,13 +28,7 @@ from vicinal._conformal import MAX_HELD_OUT, HeldOutRows, IntervalMixin, LabelSe
 from vicinal._kernels.calibration._probabilities import fit_slope, temperature_proba
 from vicinal._kernels.linear._covariance import standard_scale
 from vicinal.metric._explain import slope_sections
-from vicinal.metric._gradient_fit import (
-    GradientRows,
-    Tree,
-    fit_tree,
-    learn_start,
-    predict_fold,
-)
+from vicinal.metric._gradient_fit import GradientRows, Tree, fit_tree, learn_start, predict_fold
 
 # Of more rows than this, scale, penalty and metric are selected on a small share of them.
 _MAX_FOLD_ROWS = 2000

@@ -45,13 +45,7 @@ from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._covariance import normal_score_knots, score_slopes
 from vicinal._kernels.metric import _embedding_net as kernels
 from vicinal.metric._explain import neighbor_sections
-from vicinal.metric._training import (
-    N_FREQUENCIES,
-    N_PER_FEATURE,
-    Voters,
-    net_shape,
-    train_models,
-)
+from vicinal.metric._training import N_FREQUENCIES, N_PER_FEATURE, Voters, net_shape, train_models
 
 _TARGETS: dict = {"task": "regression", "multi_output": True}
 _FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training

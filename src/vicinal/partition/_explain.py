@@ -12,12 +12,7 @@ from vicinal._base._explanation import (
     show,
     two_best,
 )
-from vicinal.partition.stages import (
-    Cascade,
-    LinearGate,
-    LinearRegionClassifier,
-    rows_by_class,
-)
+from vicinal.partition.stages import Cascade, LinearGate, LinearRegionClassifier, rows_by_class
 
 
 def cascade_sections(

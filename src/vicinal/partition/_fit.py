@@ -18,13 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from vicinal._base import (
-    TrainingData,
-    class_factors,
-    namespace,
-    parallel_map,
-    random_seeds,
-)
+from vicinal._base import TrainingData, class_factors, namespace, parallel_map, random_seeds
 from vicinal._kernels.cascade import _hard as kernels
 from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA

@@ -21,12 +21,7 @@ from vicinal.inspection import check, explain
 from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
 from vicinal.report import _quality, _table
-from vicinal.report._held_out import (
-    HeldOutPredictions,
-    effects,
-    held_out_predictions,
-    importance,
-)
+from vicinal.report._held_out import HeldOutPredictions, effects, held_out_predictions, importance
 from vicinal.report._page import Axis, Page, number, percent
 from vicinal.report.results import (
     CheckReport,

@@ -13,14 +13,7 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import (
-    free_memory,
-    lower_factor,
-    namespace,
-    row_blocks,
-    solve_regular,
-    take_rows,
-)
+from vicinal._base import free_memory, lower_factor, namespace, row_blocks, solve_regular, take_rows
 from vicinal._kernels.local._workspace import Queries, n_design_columns
 
 _FLAT = 1e-14

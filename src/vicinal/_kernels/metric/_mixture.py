@@ -9,11 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from vicinal._base import row_blocks
-from vicinal._kernels.linear._covariance import (
-    lda_statistics,
-    statistics_means,
-    within_covariance,
-)
+from vicinal._kernels.linear._covariance import lda_statistics, statistics_means, within_covariance
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 

@@ -15,12 +15,7 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import column_names, is_missing, sampled_rows
 from vicinal._conformal import HeldOutRows
 from vicinal.inspection.checks._findings import Findings, TableCheck, table_of
-from vicinal.inspection.checks._profile import (
-    Column,
-    EncodedTable,
-    columns_of,
-    described,
-)
+from vicinal.inspection.checks._profile import Column, EncodedTable, columns_of, described
 from vicinal.inspection.checks._targets import (
     far_targets,
     is_classification,
