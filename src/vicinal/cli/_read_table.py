@@ -73,9 +73,6 @@ def _bytes_of(path: Path) -> tuple[bytes, str]:
         data = sys.stdin.buffer.read()
         first = data.lstrip()
         return data, next((end for mark, end in _STARTS.items() if first.startswith(mark)), ".csv")
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"the table {str(path)!r} {what}")
     if path.suffix.lower() != ".gz":
         return path.read_bytes(), path.suffix.lower()
     try:
