@@ -503,18 +503,13 @@ class _FunctionalGradientBoosting(
             # Two classes share one score, that of the second.
             column = chosen if outputs.shape[1] > 1 else 0
             sign = -1.0 if outputs.shape[1] == 1 and chosen == 0 else 1.0
-        parts = sign * self.coef_ * outputs[:, column]
+        own = sign * outputs[:, column]
+        parts = self.coef_ * own
         start = sign * float(np.atleast_1d(self.intercept_)[column])
         score = start + float(parts.sum())
-        rows = [
-            (
-                f"round {m + 1}",
-                float(self.coef_[m]),
-                sign * float(outputs[m, column]),
-                float(parts[m]),
-            )
-            for m in np.argsort(-np.abs(parts), kind="stable")
-        ]
+        order = np.argsort(-np.abs(parts), kind="stable")
+        numbers = np.column_stack([self.coef_, own, parts])[order].tolist()
+        rows = [(f"round {m + 1}", *row) for m, row in zip(order, numbers, strict=True)]
         summary = (
             f"{self.n_iter_} rounds add to {target}: from {show(start)} to {show(score)}. The "
             "largest steps come first."
