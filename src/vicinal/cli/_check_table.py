@@ -278,10 +278,7 @@ def _type_name(dtype: pl.DataType) -> str:
 
 
 def load_table(
-    source: Sequence[Path] | str,
-    target: str | None,
-    delimiter: str | None = None,
-    **options: Any,
+    source: Sequence[Path] | str, target: str | None, delimiter: str | None = None, **options: Any
 ) -> CheckedTable:
     """Read and check the table of some files, or an embedded one, and print what was found.
 

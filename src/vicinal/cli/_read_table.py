@@ -282,8 +282,6 @@ def _check_names(names: list[str], path: Path) -> None:
 
 def _missing_texts_as_null(frame: pl.DataFrame) -> pl.DataFrame:
     texts = pl.col(pl.String).str.strip_chars()
-    return frame.with_columns(
-        pl.col(pl.Categorical, pl.Enum).cast(pl.String),
-    ).with_columns(
+    return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).with_columns(
         pl.when(texts.is_in(list(MISSING_TEXTS))).then(None).otherwise(texts).name.keep()
     )

@@ -360,14 +360,7 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
     }
 
     def __init__(
-        self,
-        estimators,
-        *,
-        weighting="stacking",
-        cv=5,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
+        self, estimators, *, weighting="stacking", cv=5, n_jobs=None, random_state=None, verbose=0
     ):
         store_parameters(self, locals())
 

@@ -60,11 +60,7 @@ from vicinal.local._neighborhoods import WeightedNeighborhoods, take_queries
 # Queries and fits per task of a thread.
 _QUERIES_PER_TASK = 256
 _FITS_PER_TASK = 32
-_LOSSES = {
-    "squared_error": SQUARED,
-    "squared_hinge": SQUARED_HINGE,
-    "log_loss": LOGISTIC,
-}
+_LOSSES = {"squared_error": SQUARED, "squared_hinge": SQUARED_HINGE, "log_loss": LOGISTIC}
 # Spread of neighbours, relative to their squared distance, that counts as none.
 _FLAT = 1e-14
 # Offsets whose squares underflow.

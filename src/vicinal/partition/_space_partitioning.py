@@ -318,11 +318,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     _parameter_constraints = {
         **_SpacePartitioning._parameter_constraints,
         "region_estimator": [StrOptions(set(CLASSIFIERS)), HasMethods(["fit", "predict"])],
-        "reject_estimator": [
-            StrOptions(set(CLASSIFIERS)),
-            HasMethods(["fit", "predict"]),
-            None,
-        ],
+        "reject_estimator": [StrOptions(set(CLASSIFIERS)), HasMethods(["fit", "predict"]), None],
         "gating": [StrOptions({"hard", "soft"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -537,10 +533,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
 
     _parameter_constraints = {
         **_SpacePartitioning._parameter_constraints,
-        "region_estimator": [
-            StrOptions(set(REGRESSORS)),
-            HasMethods(["fit", "predict"]),
-        ],
+        "region_estimator": [StrOptions(set(REGRESSORS)), HasMethods(["fit", "predict"])],
         "reject_estimator": [StrOptions(set(CLASSIFIERS)), HasMethods(["fit", "predict"])],
     }
 

@@ -225,10 +225,7 @@ class ServedModel:
     # --- predictions ---
 
     def predictions(
-        self,
-        table: Any,
-        coverage: float | None = None,
-        typicality: bool = False,
+        self, table: Any, coverage: float | None = None, typicality: bool = False
     ) -> dict[str, Any]:
         """Return predictions, and probabilities if the model has them.
 
@@ -340,11 +337,7 @@ class ServedModel:
         with _errors_of_the_client():
             known = {"background": self.background, "target_name": self.target}
             found = explain(self.decided, table[:1], **known, **options)
-        return {
-            "text": found.text(),
-            "html": ExplanationReport(found).article(),
-            **found.to_dict(),
-        }
+        return {"text": found.text(), "html": ExplanationReport(found).article(), **found.to_dict()}
 
     def warm_up(self) -> None:
         """Predict and explain some rows, so that requests do not wait for imports and compilers.

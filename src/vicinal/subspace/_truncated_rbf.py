@@ -425,14 +425,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
     _reference: Any = None  # an empty array of the library of the training rows, None for NumPy
 
     def __init__(
-        self,
-        order=2,
-        *,
-        gamma="scale",
-        alpha=0.01,
-        center=True,
-        solver="auto",
-        max_features=20_000,
+        self, order=2, *, gamma="scale", alpha=0.01, center=True, solver="auto", max_features=20_000
     ):
         store_parameters(self, locals())
 

@@ -119,14 +119,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     }
 
     def __init__(
-        self,
-        estimator,
-        *,
-        cv=5,
-        method="orthogonal",
-        metric=None,
-        C=1.0,
-        random_state=None,
+        self, estimator, *, cv=5, method="orthogonal", metric=None, C=1.0, random_state=None
     ):
         store_parameters(self, locals())
 

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 # Texts that stand for a value that is not there.
-MISSING_TEXTS = frozenset(
-    "|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"),
-)
+MISSING_TEXTS = frozenset("|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"))
 _NESTED = (list, tuple, dict, set, np.ndarray, bytes)
 
 

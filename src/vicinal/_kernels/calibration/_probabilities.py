@@ -94,11 +94,7 @@ def fit_slope(scores: Any, codes: Any, weights: Any) -> float:
 
 
 def fit_slopes(
-    scores: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray | None = None,
-    *,
-    smooth: bool = True,
+    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None, *, smooth: bool = True
 ) -> np.ndarray:
     """Return the slope of each of a stack of scores, shape (n_candidates, n_samples, n_classes).
 

@@ -210,11 +210,7 @@ def quantile_row(values: Any, weight: Any, level: float) -> int:
 
 
 def assign_kmeans(
-    X: Any,
-    weight: Any,
-    n_regions: int,
-    rng: np.random.RandomState,
-    n_steps: int = LLOYD_STEPS,
+    X: Any, weight: Any, n_regions: int, rng: np.random.RandomState, n_steps: int = LLOYD_STEPS
 ) -> Any:
     """Assign samples to the nearest of ``n_regions`` centres after a few Lloyd steps.
 

@@ -122,9 +122,7 @@ def within_covariance(statistics: LDAStatistics) -> np.ndarray:
 
 
 def lda_coefficients(
-    statistics: LDAStatistics,
-    shrinkage: float = 0.0,
-    priors: np.ndarray | None = None,
+    statistics: LDAStatistics, shrinkage: float = 0.0, priors: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Return ``coef`` (n_classes, n_features) and ``intercept`` of the discriminant scores.
 
@@ -151,10 +149,7 @@ def lda_coefficients(
 
 
 def ledoit_wolf_shrinkage(
-    X: np.ndarray,
-    codes: np.ndarray,
-    sample_weight: np.ndarray | None,
-    statistics: LDAStatistics,
+    X: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray | None, statistics: LDAStatistics
 ) -> float:
     r"""Return the shrinkage of Ledoit and Wolf for the residuals about the class means.
 

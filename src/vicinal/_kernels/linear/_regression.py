@@ -383,9 +383,7 @@ def _newton_steps(start, alpha, fit_intercept, gradient_tol, max_iter):
 
 
 def multinomial_value_gradient(
-    parameters: np.ndarray,
-    blocks: list[tuple],
-    n_classes: int,
+    parameters: np.ndarray, blocks: list[tuple], n_classes: int
 ) -> tuple[float, np.ndarray]:
     """Return the log-loss and its gradient at ``parameters``, a flat (n_features + 1, n_classes).
 
