@@ -19,7 +19,7 @@ from vicinal.auto import AutoClassifier, AutoRegressor
 
 N_ROWS = 1000
 ALL = "all families"
-FAMILIES = ("constant", "linear", "kernel", "local", "forest", "boosting")
+FAMILIES = ("constant", "linear", "kernel", "local", "forest", "boosting", "pretrained")
 LOCAL = ("local", "kernel")
 NO_LOCAL = "without local and kernel"
 MORE = "with gradient"
@@ -29,6 +29,7 @@ NAMES = {
     "local": "local models",
     "forest": "forests",
     "boosting": "boosted trees",
+    "pretrained": "pretrained neighbours",
     NO_LOCAL: "local models and kernel ridge",
     MORE: "nothing, but with local models in the gradient metric",
 }
