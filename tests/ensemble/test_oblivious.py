@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, make_friedman1
 
 from vicinal._kernels.ensemble import _boosting
 from vicinal._kernels.ensemble import _oblivious as kernels
-from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor
+from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor, _oblivious
 from vicinal.inspection import explain
 
 LOSSES = {
@@ -362,6 +362,28 @@ def test_weight_two_is_the_row_twice_without_random_weights():
         np.repeat(X, times, axis=0), np.repeat(y, times)
     )
     assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
+
+
+def test_held_out_rows_of_long_tables_decide_on_the_bootstrap(monkeypatch):
+    monkeypatch.setattr(_oblivious, "_MANY_ROWS", 200)
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:200], y[:200]
+    model = ObliviousBoostingClassifier(40, cv=3, random_state=0)
+    folds = [np.arange(k, 200, 3) for k in range(3)]
+    found = model.held_out(X, y, folds=folds)
+    ways = {(one["max_features"], one["bootstrap"]) for one in found.candidates}
+    assert ways <= {(0.3, True), (1.0, False)}
+    tried = model.fit(X, y).validation_score_.min()
+    fixed = [
+        clone(model).set_params(max_features=share, bootstrap=bootstrap).fit(X, y)
+        for share, bootstrap in ((0.3, True), (1.0, False))
+    ]
+    losses = [one.validation_score_.min() for one in fixed]
+    assert tried == min(losses)
+    best = fixed[int(np.argmin(losses))]
+    assert_array_equal(model.predict_proba(X), best.predict_proba(X))
+    monkeypatch.setattr(_oblivious, "_MANY_ROWS", 201)
+    assert_array_equal(clone(model).fit(X, y).predict_proba(X), fixed[0].predict_proba(X))
 
 
 def test_rising_maps_of_a_column_change_nothing():

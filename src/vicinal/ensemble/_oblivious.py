@@ -42,8 +42,10 @@ from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, select_
 
 # Depths that "auto" chooses from.
 _DEPTHS = (4, 6)
-# Depths whose loss on the first fold exceeds the least by this factor are not tried on others.
+# Settings whose loss on the first fold exceeds the least by this factor are not tried on others.
 _NEAR = 1.03
+# From so many rows in classification, trees that leave nothing to chance are better on some tables.
+_MANY_ROWS = 2000
 # Rows whose codes stay in the cache while all trees are added.
 _BLOCK = 1024
 
@@ -106,16 +108,18 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     max_features : float or "auto", default="auto"
         Share of the columns, sampled for each level of each tree, that it may split. ``"auto"`` is
         0.3 in classification with ten columns or more, and 1.0 otherwise.
-    bootstrap : bool, default=True
+    bootstrap : bool or "auto", default="auto"
         Whether the rows get random exponential weights for each choice of splits (the Bayesian
-        bootstrap). Leaf values use all rows with their own weights.
+        bootstrap). Leaf values use all rows with their own weights. ``"auto"`` is true; in
+        classification from 2,000 rows on, the held-out rows decide whether splits see these
+        weights and a share of the columns, or neither of both (if ``max_features="auto"``).
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Categorical columns: a mask, indices or names. ``"from_dtype"`` takes the columns of a frame
         that hold categories or strings, and none of an array.
     cv : int or None, default=5
-        Folds whose held-out rows select the number of rounds and the depth, with twice the
-        learning rate and half of the rounds; the model is then fitted to all rows. ``None``
-        selects nothing.
+        Folds whose held-out rows select the number of rounds, the depth and the bootstrap, with
+        twice the learning rate and half of the rounds; the model is then fitted to all rows.
+        ``None`` selects nothing.
     n_iter_no_change : int, default=50
         The search for the number of rounds stops when the held-out loss has not fallen for this
         many rounds.
@@ -184,7 +188,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         "l2_regularization": [Interval(Real, 0, None, closed="neither")],
         "max_bins": [Interval(Integral, 2, 254, closed="both")],
         "max_features": [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})],
-        "bootstrap": ["boolean"],
+        "bootstrap": ["boolean", StrOptions({"auto"})],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "cv": [Interval(Integral, 2, None, closed="left"), None],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
@@ -213,16 +217,25 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             self.categories_.append(found)
         return replace(data, X=rows)
 
-    def _settings(self, loss: int, n_scores: int = 1, level: float = 0.5) -> list[Settings]:
-        """Return the settings to select from, one for each depth."""
+    def _settings(
+        self, loss: int, n_scores: int = 1, level: float = 0.5, *, may_see_all: bool = False
+    ) -> list[Settings]:
+        """Return the settings to select from, one for each depth and way to choose splits."""
         depths = _DEPTHS[::-1] if self.depth == "auto" else (self.depth,)
         share = column_share(self) if self.max_features == "auto" else self.max_features
-        own = float(self.learning_rate), float(share)
-        return [Settings(self, loss, level, n_scores, depth, *own) for depth in depths]
+        ways = [(float(share), bool(self.bootstrap))]
+        if may_see_all and self.bootstrap == "auto" and self.max_features == "auto":
+            ways.append((1.0, False))
+        rate = float(self.learning_rate)
+        return [
+            Settings(self, loss, level, n_scores, depth, rate, *way)
+            for way in ways
+            for depth in depths
+        ]
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Select the number of rounds and the depth, and fit the trees.
+        """Select rounds, depth and bootstrap, and fit the trees.
 
         Parameters
         ----------
@@ -242,7 +255,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         """Return predictions for each fold by trees that were fitted to the other folds.
 
         The folds select the number of rounds and the depth as in ``fit``, so that no further search
-        is needed. Depths whose loss on the folds given first is clearly larger are dropped.
+        is needed. Settings whose loss on the folds given first is clearly larger are dropped.
 
         Parameters
         ----------
@@ -260,7 +273,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         Returns
         -------
         HeldOut
-            A candidate for each depth and its predictions; those of further folds (``more``)
+            A candidate for each setting and its predictions; those of further folds (``more``)
             include the folds before.
         """
         model = clone(self)
@@ -287,7 +300,13 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
                 for path in paths
             ]
             settings = [
-                {"depth": path.settings.depth, "n_estimators": path.n_rounds, "cv": None}
+                {
+                    "depth": path.settings.depth,
+                    "n_estimators": path.n_rounds,
+                    "max_features": path.settings.max_features,
+                    "bootstrap": path.settings.bootstrap,
+                    "cv": None,
+                }
                 for path in paths
             ]
             return HeldOut(settings, np.concatenate(entries), np.stack(predictions), more=predict)
@@ -451,7 +470,7 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
         l2_regularization=1.0,
         max_bins=64,
         max_features="auto",
-        bootstrap=True,
+        bootstrap="auto",
         categorical_features="from_dtype",
         cv=5,
         n_iter_no_change=50,
@@ -464,8 +483,11 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
         data = self._read(X, y, sample_weight, "classification")
         self.classes_ = data.classes
         if len(data.classes) == 2:
-            return data, self._settings(kernels.LOGISTIC)
-        return data, self._settings(kernels.MULTINOMIAL, len(data.classes))
+            loss, n_scores = kernels.LOGISTIC, 1
+        else:
+            loss, n_scores = kernels.MULTINOMIAL, len(data.classes)
+        is_long = len(data) >= _MANY_ROWS
+        return data, self._settings(loss, n_scores, may_see_all=is_long)
 
     def decision_function(self, X):
         """Raw scores: log-odds for two classes, one column per class for more."""
@@ -542,7 +564,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
         l2_regularization=1.0,
         max_bins=64,
         max_features="auto",
-        bootstrap=True,
+        bootstrap="auto",
         categorical_features="from_dtype",
         cv=5,
         n_iter_no_change=50,

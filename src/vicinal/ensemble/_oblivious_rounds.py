@@ -143,6 +143,7 @@ class Settings:
     depth: int
     learning_rate: float
     max_features: float
+    bootstrap: bool
 
 
 class Boosting:
@@ -196,7 +197,7 @@ class Boosting:
             codes = self.codes.shuffled(self.rng)
             kernels.derivatives(s.loss, s.level, self.y, self.score, gradient, curvature)
             weights = self.weights
-            if model.bootstrap:  # Bayesian bootstrap
+            if s.bootstrap:  # Bayesian bootstrap
                 weights = weights * self.rng.standard_exponential(len(weights))
             stats = np.column_stack([gradient * weights[:, None], weights * curvature.mean(axis=1)])
             columns = np.tile(np.arange(len(codes)), (s.depth, 1))

@@ -278,7 +278,7 @@ def _distinct_rows(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return order[is_new], group
 
 
-_SAVED = {"X_fit_": "n p missing", "sample_weight_": "n", "_is_category": "p"}
+_SAVED = {"X_fit_": "n p missing", "sample_weight_": "n shares", "_is_category": "p"}
 
 
 @saved(classes_="c labels", y_fit_="n <c", **_SAVED)
