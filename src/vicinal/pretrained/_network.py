@@ -26,7 +26,7 @@ N_LABELS = 64
 # but the rounding of float32 products depends on the number of rows, and beyond eight rows on which
 # one it is. Queries therefore come in blocks of exactly this size, small enough for single rows;
 # some blocks share the memory traffic of the weights.
-_ROWS, _QUERIES, _BLOCKS, _DEVICE_ROWS = 64, 8, 16, 512
+_ROWS, _QUERIES, _BLOCKS, _DEVICE_ROWS = 64, 4, 32, 512
 
 
 @dataclass(frozen=True)
