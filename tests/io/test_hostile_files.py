@@ -154,6 +154,17 @@ def test_constant_arrays_are_saved_so_that_they_can_be_loaded(tmp_path):
     assert (load(path) == 0).all()
 
 
+@pytest.mark.parametrize("same", [1, 2, -1, True, "0", None, 0.0])
+def test_numbers_of_equal_arrays_must_be_of_stored_ones(tmp_path, same):
+    path = save([np.zeros(3), np.zeros(3), np.ones(2)], tmp_path / "model.vicinal")
+    parts = parts_of(path)
+    document = json.loads(parts["model.json"])
+    assert document["arrays"][1] == 0
+    document["arrays"][1] = same
+    write_parts(path, {**parts, "model.json": json.dumps(document)})
+    refused(path, "the invalid array")
+
+
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
 def test_parts_that_zip_compresses_are_refused(model_file, packing):
     parts = {**parts_of(model_file), "arrays.bin": bytes(2**24)}

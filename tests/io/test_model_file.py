@@ -374,6 +374,25 @@ def test_a_patch_release_of_numpy_is_no_news(tmp_path):
     load(restamped(path, numpy=f"{major}.{minor}.99"))
 
 
+def test_equal_arrays_are_stored_once_and_loaded_apart(tmp_path):
+    rows = np.random.RandomState(0).normal(size=(500, 20))
+    path = tmp_path / "model.vicinal"
+    size = save([rows], path).stat().st_size
+    assert save([rows, rows.copy()], path).stat().st_size < 1.1 * size
+    first, second = load(path)
+    second += 1.0
+    np.testing.assert_array_equal(first, rows)
+
+
+def test_rows_changed_since_the_fit_do_not_change_the_file(tmp_path):
+    rows = np.array(X, dtype=np.float64)
+    model = LocalClassifier(n_neighbors=20, metric="standardized").fit(rows, NAMES)
+    expected = model.predict_proba(X)
+    rows *= 2.0
+    found = load(save(model, tmp_path / "model.vicinal"))
+    np.testing.assert_array_equal(found.predict_proba(X), expected)
+
+
 def test_a_missing_file_is_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.vicinal")

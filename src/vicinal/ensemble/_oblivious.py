@@ -482,12 +482,10 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
     def _prepare(self, X, y, sample_weight):
         data = self._read(X, y, sample_weight, "classification")
         self.classes_ = data.classes
-        if len(data.classes) == 2:
-            loss, n_scores = kernels.LOGISTIC, 1
-        else:
-            loss, n_scores = kernels.MULTINOMIAL, len(data.classes)
-        is_long = len(data) >= _MANY_ROWS
-        return data, self._settings(loss, n_scores, may_see_all=is_long)
+        n_classes, options = len(data.classes), {"may_see_all": len(data) >= _MANY_ROWS}
+        if n_classes == 2:
+            return data, self._settings(kernels.LOGISTIC, **options)
+        return data, self._settings(kernels.MULTINOMIAL, n_classes, **options)
 
     def decision_function(self, X):
         """Raw scores: log-odds for two classes, one column per class for more."""

@@ -106,7 +106,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
         document = _document(archive)
         entries = document["arrays"]
         # Of equal arrays, the first is stored.
-        firsts = [_first(i, entry) for i, entry in enumerate(entries)]
+        firsts = [_first(i, entries) for i in range(len(entries))]
         layouts = [array_layout(entries[first]) for first in firsts]
         size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, *_ in layouts)
         stored = sum(layouts[i][3] for i in set(firsts))
@@ -120,22 +120,15 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
         with archive.open(_ARRAYS) as part:
             arrays: list[np.ndarray] = []
             for i, first in enumerate(firsts):
-                is_new = first == i
-                arrays.append(_array(part, *layouts[i]) if is_new else arrays[first].copy("K"))
+                arrays.append(_array(part, layouts[i]) if first == i else arrays[first].copy("K"))
             # zipfile compares the checksum at the end.
             if part.read(1):
                 raise ModelFileError("the arrays have another length than the document declares.")
         return document, arrays
 
 
-def _array(
-    part: Any,
-    dtype: np.dtype,
-    shape: tuple[int, ...],
-    order: str,
-    length: int,
-    way: list[str],
-) -> np.ndarray:
+def _array(part: Any, layout: tuple) -> np.ndarray:
+    dtype, shape, order, length, way = layout
     size = dtype.itemsize * math.prod(shape)
     # Not more than the file holds: the stored lengths add up to that of the part.
     content = np.empty(length, dtype=np.uint8)
@@ -156,7 +149,7 @@ def _array(
         array = content != 0
     elif dtype.kind == "U" and content.size and array.view(np.uint32).max() > sys.maxunicode:
         raise ModelFileError("a string array holds invalid characters.")
-    return array.reshape(shape, order=order)  # type: ignore[call-overload]
+    return array.reshape(shape, order=order)
 
 
 def _document(archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -225,13 +218,12 @@ def plain_dtype(text: str) -> np.dtype:
     return dtype
 
 
-def _first(i: int, entry: Any) -> int:
+def _first(i: int, entries: list) -> int:
     """Return the number of the stored array that array i is equal to, i if it is stored."""
-    if isinstance(entry, list):
-        return i
-    if type(entry) is not int or not 0 <= entry < i:
-        raise ModelFileError(f"the document has the invalid array {entry!r}.")
-    return entry
+    first = i if isinstance(entries[i], list) else entries[i]
+    if type(first) is not int or not 0 <= first <= i or not isinstance(entries[first], list):
+        raise ModelFileError(f"the document has the invalid array {entries[i]!r}.")
+    return first
 
 
 def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str, int, list[str]]:

@@ -273,10 +273,7 @@ def sees_labels(metric) -> bool:
 # --- rows ---
 
 
-_SHAPES = {"rows": "n *", "y": "n | n *", "sample_weight": "n", "groups": "n", "given": "n *"}
-
-
-@saved(**_SHAPES, **{"index.X": "n *"})
+@saved(rows="n *", y="n | n *", sample_weight="n", groups="n", given="n *", **{"index.X": "n *"})
 @dataclass(frozen=True)
 class LocalRows:
     """Training rows and targets in the coordinates of search and fit.
