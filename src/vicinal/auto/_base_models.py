@@ -115,6 +115,8 @@ class Spec:
         What is added to the gain of the probe, or of the first fold.
     price : float
         Factor on the price of its time.
+    fit_share : float
+        How many times as long as that of a fold the fit to all rows takes.
     reason : str
         Why it is skipped, empty if it is tried.
     """
@@ -129,6 +131,7 @@ class Spec:
     probe_share: float = 1.0
     bonus: float = 0.0
     price: float = 1.0
+    fit_share: float = 1.0
     reason: str = ""
 
 

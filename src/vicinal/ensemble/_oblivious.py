@@ -25,6 +25,7 @@ from vicinal._base import (
     row_blocks,
     saved,
     store_parameters,
+    thread_map,
     training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -38,7 +39,7 @@ from vicinal._base._explanation import (
 from vicinal._base._tables import column_names, column_values, is_missing
 from vicinal._kernels.ensemble import _oblivious as kernels
 from vicinal.ensemble._learners import column_share
-from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, select_rounds
+from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, joined, select_rounds
 
 # Depths that "auto" chooses from.
 _DEPTHS = (4, 6)
@@ -46,6 +47,8 @@ _DEPTHS = (4, 6)
 _NEAR = 1.03
 # From so many rows in classification, trees that leave nothing to chance are better on some tables.
 _MANY_ROWS = 2000
+# Numbers in the leaves of all runs, 2 MB.
+_MAX_LEAVES = 500_000
 # Rows whose codes stay in the cache while all trees are added.
 _BLOCK = 1024
 
@@ -120,6 +123,10 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         Folds whose held-out rows select the number of rounds, the depth and the bootstrap, with
         twice the learning rate and half of the rounds; the model is then fitted to all rows.
         ``None`` selects nothing.
+    n_runs : int, default=4
+        Runs whose scores are averaged, each with random numbers of its own: weights of the
+        bootstrap, columns, and orders of the rows. One where nothing is random; fewer where the
+        leaves of all runs would hold more than 500,000 numbers.
     n_iter_no_change : int, default=50
         The search for the number of rounds stops when the held-out loss has not fallen for this
         many rounds.
@@ -132,7 +139,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     Attributes
     ----------
     n_iter_ : int
-        Number of trees.
+        Number of trees of each run.
     depth_ : int
         Levels of each tree.
     validation_score_ : ndarray of shape (n_steps,) or None
@@ -191,6 +198,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         "bootstrap": ["boolean", StrOptions({"auto"})],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "cv": [Interval(Integral, 2, None, closed="left"), None],
+        "n_runs": [Interval(Integral, 1, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -248,8 +256,13 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         if self.cv is not None and len(data) >= 2 * self.cv:
             path = select_rounds(data, candidates, rng)
             settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
-        boosting = Boosting(data, None, settings, random_seeds(rng, 1)[0])
-        return self._store(data, boosting.advance(n_rounds))
+        n_runs = min(self.n_runs, _MAX_LEAVES // (n_rounds * 2**settings.depth * settings.n_scores))
+        seeds = random_seeds(rng, max(n_runs, 1) if settings.is_random else 1)
+
+        def run(seed: int) -> Boosting:
+            return Boosting(data, None, settings, seed).advance(n_rounds)
+
+        return self._store(data, thread_map(run, seeds, self.n_jobs))
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
         """Return predictions for each fold by trees that were fitted to the other folds.
@@ -313,12 +326,14 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
 
         return predict(folds)
 
-    def _store(self, data: TrainingData, boosting: Boosting):
-        self.n_iter_, self.depth_ = len(boosting.values), boosting.settings.depth
-        self.intercept_, self._columns = boosting.intercept, boosting.codes.columns
-        columns, codes, gains = zip(*boosting.splits, strict=True)
-        self._split_columns, self._split_codes = np.stack(columns), np.stack(codes)
-        values = np.stack(boosting.values)
+    def _store(self, data: TrainingData, runs: list[Boosting]):
+        self.n_iter_, self.depth_ = len(runs[0].values), runs[0].settings.depth
+        self.intercept_ = runs[0].intercept
+        self._columns, rows = joined([run.codes.columns for run in runs])
+        columns, codes, gains = zip(*(split for run in runs for split in run.splits), strict=True)
+        own = np.repeat(np.arange(len(runs)), self.n_iter_)[:, None]
+        self._split_columns, self._split_codes = rows[own, np.stack(columns)], np.stack(codes)
+        values = np.concatenate([run.values for run in runs]) / len(runs)
         is_usual = values.size == 0 or not values.any() or 1e-30 < np.abs(values).max() < 1e30
         self._values = values.astype(np.float32) if is_usual else values
         shares = np.zeros(self._values.shape[:2])
@@ -473,6 +488,7 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
         bootstrap="auto",
         categorical_features="from_dtype",
         cv=5,
+        n_runs=4,
         n_iter_no_change=50,
         n_jobs=None,
         random_state=None,
@@ -565,6 +581,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
         bootstrap="auto",
         categorical_features="from_dtype",
         cv=5,
+        n_runs=4,
         n_iter_no_change=50,
         n_jobs=None,
         random_state=None,

@@ -67,6 +67,24 @@ class ColumnCodes:
         return np.concatenate(parts)
 
 
+def joined(parts: list[ColumnCodes]) -> tuple[ColumnCodes, np.ndarray]:
+    """Return codes with the rows of all parts, and the row of each part's rows in them.
+
+    The parts differ in the statistics of the categories alone; equal ones are stored once.
+    """
+    first, n_numeric = parts[0], len(parts[0].numeric)
+    tables, rows, n_rows = [], [[np.arange(n_numeric)] for _ in parts], n_numeric
+    for own in zip(*(part.tables for part in parts), strict=True):
+        table, place = np.unique(np.concatenate(own), axis=0, return_inverse=True)
+        for row, found in zip(rows, np.split(place, len(parts)), strict=True):
+            row.append(n_rows + found.ravel())
+        tables.append(table)
+        n_rows += len(table)
+    sources = np.repeat(first.categorical, [len(table) for table in tables])
+    columns = replace(first, tables=tables, sources=np.concatenate([first.numeric, sources]))
+    return columns, np.array([np.concatenate(row) for row in rows])
+
+
 class _TrainingCodes:
     """Codes of the training rows, with ordered target statistics of the categorical columns."""
 
@@ -144,6 +162,12 @@ class Settings:
     learning_rate: float
     max_features: float
     bootstrap: bool
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two runs differ."""
+        has_orders = bool(self.model.is_categorical_.any())
+        return self.bootstrap or self.max_features < 1.0 or has_orders
 
 
 class Boosting:
