@@ -99,7 +99,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
         is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Folds, rows on which models are tried (at most 30,000) and compared (at most 3,000),
+        Folds, rows on which models are tried (at most 30,000) and compared (at most 5,000),
         forests.
 
     Attributes

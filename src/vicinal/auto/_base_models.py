@@ -49,6 +49,9 @@ _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
 # Symmetric trees have a smaller held-out loss than histogram boosting, which is faster on large
 # tables.
 _MAX_SYMMETRIC_ROWS = 10_000
+# Of more rows, held-out ones choose between random trees and those that see all columns; the
+# average of both is better where these are too few to choose.
+_BOTH_ROWS = 2000
 # Histogram boosting with categories: a slow rate, with many rows stopped early. Of many columns
 # every split samples some: trees that differ average better.
 _SLOW = {"learning_rate": 0.05, "max_leaf_nodes": 8, "max_iter": 150}
@@ -370,10 +373,14 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         seconds = 0.2 * shape.thousands * (1.0 + shape.n_columns / 10.0) * (1.0 + shape.n_scores)
         options: dict[str, Any] = {"categorical_features": categorical, "n_jobs": shape.n_jobs}
         if shape.is_classification:
-            yield spec(_SYMMETRIC, ObliviousBoostingClassifier(**options), seconds=seconds)
+            trees: Any = ObliviousBoostingClassifier(n_runs=2, **options)
+            yield spec(_SYMMETRIC, trees, seconds=seconds, fit_share=2.0)
+            if shape.n_rows < _BOTH_ROWS:
+                trees = clone(trees).set_params(max_features=1.0, bootstrap=False)
+                yield spec(f"{_SYMMETRIC} (all columns)", trees, seconds=seconds, fit_share=2.0)
         else:
             trees = ObliviousBoostingRegressor(1000, learning_rate=0.1, **options, **quantile)
-            yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds)
+            yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds, fit_share=4.0)
     has_categories = categorical is not None and bool(categorical.any())
     is_slow = has_categories and shape.is_classification
     settings = _SLOW if shape.n_rows <= _MAX_SYMMETRIC_ROWS else _STOPPED if is_slow else {}

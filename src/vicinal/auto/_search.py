@@ -46,7 +46,7 @@ from vicinal.auto._scorers import ClassScorer, QuantileScorer, RegressionScorer,
 # Rows of every class that base models are tried on, at least.
 _LEAST_OF_A_CLASS = 10
 # Rows on which base models are compared, within the memory that their candidates take.
-_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 1000, 8e9
+_MAX_ROWS, _MIN_ROWS, _FLOPS = 5000, 1000, 2e10
 # Tables of fewer rows are split into folds twice, because one split is noisy.
 _MIDDLE = 1000
 # Smaller weights are dropped, and more models than this.
@@ -242,7 +242,8 @@ class Search:
         n_fits = len(self.data.first_folds if spec.once else self.data.folds)
         # What the trial has learned from all rows is not learned again.
         is_learned = found.fitted is not None and self.data.growth == 1.0
-        fit_seconds = seconds / n_fits * self.data.growth * (_LEARNED if is_learned else 1.0)
+        share = _LEARNED if is_learned else spec.fit_share
+        fit_seconds = share * seconds / n_fits * self.data.growth
         times = seconds, fit_seconds
         return Trial(spec, found.candidates, found.predictions, losses, *times, fitted=found.fitted)
 
