@@ -1,5 +1,6 @@
 """Boosted symmetric trees against a slow reference, brute force and what must hold."""
 
+from dataclasses import replace
 from itertools import combinations
 from math import factorial
 
@@ -9,9 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_friedman1
 
+from vicinal._base import random_seeds
 from vicinal._kernels.ensemble import _boosting
 from vicinal._kernels.ensemble import _oblivious as kernels
 from vicinal.ensemble import ObliviousBoostingClassifier, ObliviousBoostingRegressor, _oblivious
+from vicinal.ensemble._oblivious_rounds import Boosting
 from vicinal.inspection import explain
 
 LOSSES = {
@@ -384,6 +387,40 @@ def test_held_out_rows_of_long_tables_decide_on_the_bootstrap(monkeypatch):
     assert_array_equal(model.predict_proba(X), best.predict_proba(X))
     monkeypatch.setattr(_oblivious, "_MANY_ROWS", 201)
     assert_array_equal(clone(model).fit(X, y).predict_proba(X), fixed[0].predict_proba(X))
+
+
+@pytest.mark.parametrize("kind", [ObliviousBoostingClassifier, ObliviousBoostingRegressor])
+def test_scores_are_the_means_of_those_of_the_runs(kind):
+    rng = np.random.RandomState(0)
+    X = np.column_stack([rng.normal(size=(300, 3)), rng.randint(40, size=(300, 2))])
+    X[::17, 3] = np.nan
+    y = (X[:, 0] + np.sin(X[:, 4]) + rng.normal(size=300) > 0).astype(int)
+    model = kind(30, n_runs=3, cv=None, depth=3, categorical_features=[3, 4], random_state=0)
+    data, (settings,) = clone(model)._prepare(X[:200], y[:200], None)
+    held = replace(data, X=X[200:], y=y[200:], sample_weight=np.ones(100))
+    X[200:, 3:] = np.where(rng.rand(100, 2) < 0.1, np.nan, X[200:, 3:])
+    runs = [Boosting(data, held, settings, seed).advance(30) for seed in random_seeds(0, 3)]
+    scores = [run.held_scores(30) for run in runs]
+    found, _ = model.fit(X[:200], y[:200])._raw_scores(held.X)
+    assert_allclose(found, np.mean(scores, axis=0), atol=1e-6)
+    assert np.ptp(scores, axis=0).max() > 1e-3
+    assert (model.n_iter_, len(model._values)) == (30, 90)
+
+
+def test_runs_are_one_where_nothing_is_random_and_few_where_leaves_are_many(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+
+    def n_runs(**settings):
+        model = ObliviousBoostingClassifier(10, cv=None, depth=2, random_state=0, **settings)
+        return len(model.fit(X, y)._values) / 10
+
+    assert n_runs(bootstrap=False) == 1
+    assert n_runs() == n_runs(max_features=0.5, bootstrap=False) == 4
+    assert n_runs(n_runs=2) == 2
+    monkeypatch.setattr(_oblivious, "_MAX_LEAVES", 10 * 4 * 3 * 3 + 5)
+    assert n_runs() == 3
+    monkeypatch.setattr(_oblivious, "_MAX_LEAVES", 10)
+    assert n_runs() == 1
 
 
 def test_rising_maps_of_a_column_change_nothing():

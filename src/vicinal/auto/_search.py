@@ -359,15 +359,11 @@ class Search:
         price = self.price * self.scorer.price * spec.price
         return price * spec.seconds / max(1.0, len(self.data) / 1000.0)
 
-    def least_gains(self) -> np.ndarray:
-        """Return the price of the time of every model that was judged."""
-        return np.array([self.least_gain(trial.spec) for trial in self.judged()])
-
     def pool(self, entries: np.ndarray) -> "Pool":
         """Choose models and weights on some entries."""
-        return choose_pool(
-            self.judged(), self.scorer, entries, self.data.entries, self.least_gains()
-        )
+        trials = self.judged()
+        prices = np.array([self.least_gain(trial.spec) for trial in trials])
+        return choose_pool(trials, self.scorer, entries, self.data.entries, prices)
 
     def nested_predictions(self) -> np.ndarray:
         """Return predictions for all entries by pools not chosen on the rows they predict.
@@ -507,13 +503,8 @@ def _trial_data(
             for train, test in pairs
         ]
         splits = [split for split in splits if len(split.train) and len(split.test)]
-        return replace(
-            part,
-            folds=[split.test for split in splits],
-            judged=judged,
-            growth=growth,
-            splits=splits,
-        )
+        folds = [split.test for split in splits]
+        return replace(part, folds=folds, judged=judged, growth=growth, splits=splits)
     folds, n_repeats = split_folds(len(part), codes, part.groups, settings.cv, settings.fold_seed)
     judged = sample_judged(len(part), shape.n_columns, seed)
     return replace(part, folds=folds, n_repeats=n_repeats, judged=judged, growth=growth)

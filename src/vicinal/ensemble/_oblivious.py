@@ -256,13 +256,15 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         if self.cv is not None and len(data) >= 2 * self.cv:
             path = select_rounds(data, candidates, rng)
             settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
-        n_runs = min(self.n_runs, _MAX_LEAVES // (n_rounds * 2**settings.depth * settings.n_scores))
-        seeds = random_seeds(rng, max(n_runs, 1) if settings.is_random else 1)
+        n_leaves = n_rounds * 2**settings.depth * settings.n_scores
+        has_orders = self.is_categorical_.any()
+        is_random = has_orders or settings.bootstrap or settings.max_features < 1.0
+        n_runs = max(1, min(self.n_runs, _MAX_LEAVES // n_leaves)) if is_random else 1
 
         def run(seed: int) -> Boosting:
             return Boosting(data, None, settings, seed).advance(n_rounds)
 
-        return self._store(data, thread_map(run, seeds, self.n_jobs))
+        return self._store(data, thread_map(run, random_seeds(rng, n_runs), self.n_jobs))
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
         """Return predictions for each fold by trees that were fitted to the other folds.
@@ -312,14 +314,10 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
                 )
                 for path in paths
             ]
+            chosen = "depth", "max_features", "bootstrap"
             settings = [
-                {
-                    "depth": path.settings.depth,
-                    "n_estimators": path.n_rounds,
-                    "max_features": path.settings.max_features,
-                    "bootstrap": path.settings.bootstrap,
-                    "cv": None,
-                }
+                {"cv": None, "n_estimators": path.n_rounds}
+                | {name: getattr(path.settings, name) for name in chosen}
                 for path in paths
             ]
             return HeldOut(settings, np.concatenate(entries), np.stack(predictions), more=predict)
@@ -422,12 +420,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         shown = {name if source is None else source: value for name, source, value in cells}
         rows = [(name, shown[name], part) for name, part in parts.items()]
         numbers = {"baseline": float(base[0]), "score": float(score[0])}
-        head = ("column", "value", "contribution")
-        return [
-            ExplanationSection(
-                "contributions", "Contributions", summary, head, rows, head[-1], numbers
-            )
-        ]
+        head = "column", "value", "contribution"
+        parts = "contributions", "Contributions", summary, head, rows, head[-1], numbers
+        return [ExplanationSection(*parts)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -498,10 +493,9 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
     def _prepare(self, X, y, sample_weight):
         data = self._read(X, y, sample_weight, "classification")
         self.classes_ = data.classes
-        n_classes, options = len(data.classes), {"may_see_all": len(data) >= _MANY_ROWS}
-        if n_classes == 2:
-            return data, self._settings(kernels.LOGISTIC, **options)
-        return data, self._settings(kernels.MULTINOMIAL, n_classes, **options)
+        n = len(data.classes)
+        loss = (kernels.LOGISTIC, 1) if n == 2 else (kernels.MULTINOMIAL, n)
+        return data, self._settings(*loss, may_see_all=len(data) >= _MANY_ROWS)
 
     def decision_function(self, X):
         """Raw scores: log-odds for two classes, one column per class for more."""

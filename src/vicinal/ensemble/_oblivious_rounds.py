@@ -163,12 +163,6 @@ class Settings:
     max_features: float
     bootstrap: bool
 
-    @property
-    def is_random(self) -> bool:
-        """Whether two runs differ."""
-        has_orders = bool(self.model.is_categorical_.any())
-        return self.bootstrap or self.max_features < 1.0 or has_orders
-
 
 class Boosting:
     """Trees and scores while the rounds go on; with held-out rows, their loss after each round."""
