@@ -145,6 +145,22 @@ def test_a_base_model_that_exceeds_the_time_limit_is_skipped(clock):
     assert model.estimators_[0].name == "quick"
 
 
+def test_the_fit_takes_a_share_of_the_time_of_a_fold(clock):
+    class Slow(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            clock[0] += 0.5
+            return super().fit(X, y, sample_weight)
+
+    X, y = blobs()
+    folds, n_repeats = split_folds(len(y), y, None, 5, 0)
+    options = {"folds": folds, "n_repeats": n_repeats, "judged": np.arange(len(y))}
+    data = TrialData({"distance": X}, y, np.unique(y), **options)
+    search = Search(data, ClassScorer(y[data.entries], np.ones(len(data.entries)), len(y)))
+    specs = [Spec("slow", Slow(), once=True, fit_share=share) for share in (1.0, 3.0)]
+    search.run(specs, cuts=False)
+    assert [(one.seconds, one.fit_seconds) for one in search.trials] == [(2.5, 0.5), (2.5, 1.5)]
+
+
 def test_interruption_leaves_it_unfitted():
     class Interrupted(DecisionTreeClassifier):
         def fit(self, X, y, sample_weight=None):
