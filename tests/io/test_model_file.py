@@ -208,6 +208,16 @@ def test_saving_leaves_the_model_as_it_was(tmp_path):
     assert vars(search) == before
 
 
+@pytest.mark.parametrize("max_depth", [1, 2, 5, None])
+def test_trees_have_their_depths_again(max_depth, tmp_path):
+    rng = np.random.RandomState(0)
+    X = rng.exponential(size=(200, 1)) ** 3
+    tree = DecisionTreeClassifier(max_depth=max_depth, random_state=0).fit(X, rng.rand(200) < 0.5)
+    again = load(save(tree, tmp_path / "tree.vicinal"))
+    assert again.get_depth() == tree.get_depth()
+    assert max_depth is not None or tree.get_depth() > 10
+
+
 def test_files_hold_rows_once_and_no_search_trees(tmp_path):
     path = save(fitted(KNeighborsClassifier(algorithm="kd_tree")), tmp_path / "model.vicinal")
     document, arrays = unpacked(path)

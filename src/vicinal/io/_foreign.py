@@ -187,10 +187,11 @@ def _check_nodes(inner, left, right, feature, n_features) -> int:
         np.all((used >= 0) & (used < n_features)),
         "a decision tree uses a feature that does not exist.",
     )
-    depth, nodes = 0, np.zeros(1, dtype=np.int64)
-    while (nodes := nodes[inner[nodes]]).size:
-        depth, nodes = depth + 1, np.concatenate([left[nodes], right[nodes]])
-    return depth
+    depths, parent = (np.arange(len(inner)) > 0).astype(np.int64), np.zeros(len(inner), np.int64)
+    parent[children] = np.tile(rows, 2)
+    while parent.any():  # to the grandparent, then twice as far each time
+        depths, parent = depths + depths[parent], parent[parent]
+    return int(depths.max())
 
 
 # --- losses ---

@@ -577,14 +577,14 @@ class ForestIndex:
         order = np.argsort(leaf, kind="stable")
         n_leaves = int(self._offsets[-1])
         sizes = np.bincount(leaf, minlength=n_leaves)
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
-        kept = order[np.floor((rank + 1) * share) > np.floor(rank * share)]
-        rows, leaf, counts = rows[kept], leaf[kept], counts[kept]
-        self._leaf_rows = rows.astype(np.int64)
-        self._counts = counts
+        if sizes.max() > _MAX_LEAF:
+            rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
+            order = order[np.floor((rank + 1) * share) > np.floor(rank * share)]
+        leaf, self._counts = leaf[order], counts[order]
+        self._leaf_rows = rows[order].astype(np.int64)
         self._start = np.searchsorted(leaf, np.arange(n_leaves + 1)).astype(np.int64)
-        self._totals = np.bincount(leaf, counts, minlength=n_leaves)
+        self._totals = np.bincount(leaf, self._counts, minlength=n_leaves)
 
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
         """Return the leaves of rows, numbered through the forest."""
