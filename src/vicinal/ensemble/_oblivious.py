@@ -39,12 +39,10 @@ from vicinal._base._explanation import (
 from vicinal._base._tables import column_names, column_values, is_missing
 from vicinal._kernels.ensemble import _oblivious as kernels
 from vicinal.ensemble._learners import column_share
-from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, joined, select_rounds
+from vicinal.ensemble._oblivious_rounds import Boosting, Path, Settings, joined, near, select_rounds
 
 # Depths that "auto" chooses from.
 _DEPTHS = (4, 6)
-# Settings whose loss on the first fold exceeds the least by this factor are not tried on others.
-_NEAR = 1.03
 # From so many rows in classification, trees that leave nothing to chance are better on some tables.
 _MANY_ROWS = 2000
 # Numbers in the leaves of all runs, 2 MB.
@@ -257,8 +255,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             path = select_rounds(data, candidates, rng)
             settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
         n_leaves = n_rounds * 2**settings.depth * settings.n_scores
-        has_orders = self.is_categorical_.any()
-        is_random = has_orders or settings.bootstrap or settings.max_features < 1.0
+        is_random = settings.bootstrap or settings.max_features < 1.0 or any(self.is_categorical_)
         n_runs = max(1, min(self.n_runs, _MAX_LEAVES // n_leaves)) if is_random else 1
 
         def run(seed: int) -> Boosting:
@@ -302,8 +299,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
 
         def predict(folds) -> HeldOut:
             seeds = random_seeds(rng, len(folds))
-            least = min(path.add(folds, seeds).losses.min() for path in paths)
-            paths[:] = [path for path in paths if path.losses.min() <= _NEAR * least]
+            paths[:] = near([path.add(folds, seeds) for path in paths])
             entries = fold_entries(paths[0].folds, rows)
             predictions = [
                 np.concatenate(
