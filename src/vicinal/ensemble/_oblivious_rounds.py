@@ -77,8 +77,8 @@ def joined(parts: list[ColumnCodes]) -> tuple[ColumnCodes, np.ndarray]:
     first, n_numeric = parts[0], len(parts[0].numeric)
     tables, rows, n_rows = [], [[np.arange(n_numeric)] for _ in parts], n_numeric
     for own in zip(*(part.tables for part in parts), strict=True):
-        table, place = np.unique(np.concatenate(own), axis=0, return_inverse=True)
-        for row, found in zip(rows, np.split(place, len(parts)), strict=True):
+        table, index = np.unique(np.concatenate(own), axis=0, return_inverse=True)
+        for row, found in zip(rows, np.split(index, len(parts)), strict=True):
             row.append(n_rows + found.ravel())
         tables.append(table)
         n_rows += len(table)
