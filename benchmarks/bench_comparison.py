@@ -196,15 +196,16 @@ def sentences(found) -> list[str]:
             f"{high:.2f}; {won} sets won, {lost} lost, {tied} undecided), and `{model}` takes "
             f"{ours['seconds'] / other['seconds']:.1f} times the processor time of {best}."
         )
+    both = [*found, *parts_at(ROWS[1])]
     lost = [
         f"{name} ({peer}{', 5,000 rows' if part['rows'] == ROWS[1] else ''})"
-        for part in [*found, *parts_at(ROWS[1])]
+        for part in both
         for name, peer in _beaten(part)
     ]
+    n_tables = sum(len(part["names"]) for part in both)
     found_lines.append(
-        f"Another library has a lower loss beyond one standard error on {', '.join(lost)}."
-        if lost
-        else "No other library has a lower loss beyond one standard error on any of these sets."
+        "Another library has a lower loss beyond one standard error on "
+        f"{len(lost)} of {n_tables} tables, of both sizes: {', '.join(lost) or 'none'}."
     )
     return found_lines
 
