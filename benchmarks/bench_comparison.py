@@ -204,8 +204,8 @@ def sentences(found) -> list[str]:
     ]
     n_tables = sum(len(part["names"]) for part in both)
     found_lines.append(
-        "Another library has a lower loss beyond one standard error on "
-        f"{len(lost)} of {n_tables} tables, of both sizes: {', '.join(lost) or 'none'}."
+        f"In {len(lost)} of {n_tables} comparisons (a set with at most 1,000 or 5,000 rows) "
+        f"another library has a lower loss beyond one standard error: {', '.join(lost) or 'none'}."
     )
     return found_lines
 

@@ -132,32 +132,36 @@ def clock(monkeypatch):
     return seconds
 
 
-def test_a_base_model_that_exceeds_the_time_limit_is_skipped(clock):
+@pytest.fixture
+def slow(clock):
+    """Return a tree whose fit takes half a second of the simulated clock."""
+
     class Slow(DecisionTreeClassifier):
         def fit(self, X, y, sample_weight=None):
             clock[0] += 0.5
             return super().fit(X, y, sample_weight)
 
+    return Slow
+
+
+def test_a_base_model_that_exceeds_the_time_limit_is_skipped(slow):
     X, y = blobs()
-    families = [("quick", LogisticRegression()), ("slow", Slow())]
+    families = [("quick", LogisticRegression()), ("slow", slow())]
     with pytest.warns(UserWarning, match="'slow' is skipped: .*would not fit"):
         model = AutoClassifier(families, max_fit_time=2.0, n_jobs=1, random_state=0).fit(X, y)
     assert model.estimators_[0].name == "quick"
 
 
-def test_the_fit_takes_a_share_of_the_time_of_a_fold(clock):
-    class Slow(DecisionTreeClassifier):
-        def fit(self, X, y, sample_weight=None):
-            clock[0] += 0.5
-            return super().fit(X, y, sample_weight)
+def test_runs_that_are_averaged_take_the_time_of_as_many_folds(slow):
+    class Averaged(slow):
+        n_runs = 3
 
     X, y = blobs()
     folds, n_repeats = split_folds(len(y), y, None, 5, 0)
     options = {"folds": folds, "n_repeats": n_repeats, "judged": np.arange(len(y))}
     data = TrialData({"distance": X}, y, np.unique(y), **options)
     search = Search(data, ClassScorer(y[data.entries], np.ones(len(data.entries)), len(y)))
-    specs = [Spec("slow", Slow(), once=True, fit_share=share) for share in (1.0, 3.0)]
-    search.run(specs, cuts=False)
+    search.run([Spec("slow", kind(), once=True) for kind in (slow, Averaged)], cuts=False)
     assert [(one.seconds, one.fit_seconds) for one in search.trials] == [(2.5, 0.5), (2.5, 1.5)]
 
 

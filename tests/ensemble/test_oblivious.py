@@ -392,13 +392,14 @@ def test_held_out_rows_of_long_tables_decide_on_the_bootstrap(monkeypatch):
 @pytest.mark.parametrize("kind", [ObliviousBoostingClassifier, ObliviousBoostingRegressor])
 def test_scores_are_the_means_of_those_of_the_runs(kind):
     rng = np.random.RandomState(0)
-    X = np.column_stack([rng.normal(size=(300, 3)), rng.randint(40, size=(300, 2))])
+    # Every category is among the training rows, so that it is its own code.
+    X = np.column_stack([rng.normal(size=(300, 3)), *2 * [np.arange(300) % 40]])
     X[::17, 3] = np.nan
+    X[200:, 3:] = np.where(rng.rand(100, 2) < 0.1, np.nan, X[200:, 3:])
     y = (X[:, 0] + np.sin(X[:, 4]) + rng.normal(size=300) > 0).astype(int)
     model = kind(30, n_runs=3, cv=None, depth=3, categorical_features=[3, 4], random_state=0)
     data, (settings,) = clone(model)._prepare(X[:200], y[:200], None)
     held = replace(data, X=X[200:], y=y[200:], sample_weight=np.ones(100))
-    X[200:, 3:] = np.where(rng.rand(100, 2) < 0.1, np.nan, X[200:, 3:])
     runs = [Boosting(data, held, settings, seed).advance(30) for seed in random_seeds(0, 3)]
     scores = [run.held_scores(30) for run in runs]
     found, _ = model.fit(X[:200], y[:200])._raw_scores(held.X)

@@ -49,8 +49,8 @@ _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
 # Symmetric trees have a smaller held-out loss than histogram boosting, which is faster on large
 # tables.
 _MAX_SYMMETRIC_ROWS = 10_000
-# Of more rows, held-out ones choose between random trees and those that see all columns; the
-# average of both is better where these are too few to choose.
+# Of fewer rows, random trees and trees that see all columns are two base models: the average is
+# better than a choice. Of more rows, ``bootstrap="auto"`` chooses by held-out rows.
 _BOTH_ROWS = 2000
 # Histogram boosting with categories: a slow rate, with many rows stopped early. Of many columns
 # every split samples some: trees that differ average better.
@@ -118,8 +118,6 @@ class Spec:
         What is added to the gain of the probe, or of the first fold.
     price : float
         Factor on the price of its time.
-    fit_share : float
-        How many times as long as that of a fold the fit to all rows takes.
     reason : str
         Why it is skipped, empty if it is tried.
     """
@@ -134,7 +132,6 @@ class Spec:
     probe_share: float = 1.0
     bonus: float = 0.0
     price: float = 1.0
-    fit_share: float = 1.0
     reason: str = ""
 
 
@@ -374,13 +371,13 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         options: dict[str, Any] = {"categorical_features": categorical, "n_jobs": shape.n_jobs}
         if shape.is_classification:
             trees: Any = ObliviousBoostingClassifier(n_runs=2, **options)
-            yield spec(_SYMMETRIC, trees, seconds=seconds, fit_share=2.0)
+            yield spec(_SYMMETRIC, trees, seconds=seconds)
             if shape.n_rows < _BOTH_ROWS:
                 trees = clone(trees).set_params(max_features=1.0, bootstrap=False)
-                yield spec(f"{_SYMMETRIC} (all columns)", trees, seconds=seconds, fit_share=2.0)
+                yield spec(f"{_SYMMETRIC} (all columns)", trees, seconds=seconds)
         else:
             trees = ObliviousBoostingRegressor(1000, learning_rate=0.1, **options, **quantile)
-            yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds, fit_share=4.0)
+            yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds)
     has_categories = categorical is not None and bool(categorical.any())
     is_slow = has_categories and shape.is_classification
     settings = _SLOW if shape.n_rows <= _MAX_SYMMETRIC_ROWS else _STOPPED if is_slow else {}

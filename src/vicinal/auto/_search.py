@@ -242,7 +242,9 @@ class Search:
         n_fits = len(self.data.first_folds if spec.once else self.data.folds)
         # What the trial has learned from all rows is not learned again.
         is_learned = found.fitted is not None and self.data.growth == 1.0
-        share = _LEARNED if is_learned else spec.fit_share
+        # Some estimators average several runs when they are fitted, but not in the folds.
+        n_runs = getattr(last_step(spec.estimator), "n_runs", 1)
+        share = _LEARNED if is_learned else n_runs
         fit_seconds = share * seconds / n_fits * self.data.growth
         times = seconds, fit_seconds
         return Trial(spec, found.candidates, found.predictions, losses, *times, fitted=found.fitted)

@@ -255,7 +255,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             path = select_rounds(data, candidates, rng)
             settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
         n_leaves = n_rounds * 2**settings.depth * settings.n_scores
-        is_random = settings.bootstrap or settings.max_features < 1.0 or any(self.is_categorical_)
+        is_random = settings.bootstrap or settings.max_features < 1.0 or self.is_categorical_.any()
         n_runs = max(1, min(self.n_runs, _MAX_LEAVES // n_leaves)) if is_random else 1
 
         def run(seed: int) -> Boosting:
@@ -417,8 +417,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         rows = [(name, shown[name], part) for name, part in parts.items()]
         numbers = {"baseline": float(base[0]), "score": float(score[0])}
         head = "column", "value", "contribution"
-        parts = "contributions", "Contributions", summary, head, rows, head[-1], numbers
-        return [ExplanationSection(*parts)]
+        section = "contributions", "Contributions", summary, head, rows, head[-1], numbers
+        return [ExplanationSection(*section)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
