@@ -175,7 +175,7 @@ def test_boosting_repeats_a_slow_reference():
     """Squared error without random weights: bins, splits, means and shrinkage in plain NumPy."""
     X, y = make_friedman1(120, n_features=5, noise=0.5, random_state=0)
     model = ObliviousBoostingRegressor(
-        20, depth=3, learning_rate=0.2, max_bins=16, bootstrap=False, cv=None
+        20, depth=3, learning_rate=0.2, l2_regularization=1.0, max_bins=16, bootstrap=False, cv=None
     ).fit(X, y)
     codes = np.empty((5, 120), dtype=np.uint8)
     for j in range(5):

@@ -517,7 +517,7 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
 @saved(**_SHAPES)
 @documented
 class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
-    """Gradient boosting of symmetric trees, for regression.
+    r"""Gradient boosting of symmetric trees, for regression.
 
     All nodes of a level have the same split. Such trees are strongly regularised, predictions take
     a few microseconds, and the contributions of the columns are exact. Categorical columns and
@@ -528,8 +528,15 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
 
     Parameters
     ----------
-    n_estimators : int, default=2000
+    n_estimators : int, default=1400
         Largest number of rounds; with ``cv=None`` the number of rounds.
+    learning_rate : float, default=0.1
+        Factor of the leaf values of every tree.
+    l2_regularization : float, default=3.0
+        Penalty :math:`\lambda` on squared leaf values.
+    n_runs : int, default=3
+        Runs whose scores are averaged, each with random numbers of its own; see
+        :class:`ObliviousBoostingClassifier`.
     loss : {"squared_error", "absolute_error", "quantile"}, default="squared_error"
         Loss; the prediction is the conditional mean, median or quantile.
     quantile : float, default=0.5
@@ -559,19 +566,19 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
 
     def __init__(
         self,
-        n_estimators=2000,
+        n_estimators=1400,
         *,
         loss="squared_error",
         quantile=0.5,
-        learning_rate=0.05,
+        learning_rate=0.1,
         depth="auto",
-        l2_regularization=1.0,
+        l2_regularization=3.0,
         max_bins=64,
         max_features="auto",
         bootstrap="auto",
         categorical_features="from_dtype",
         cv=5,
-        n_runs=4,
+        n_runs=3,
         n_iter_no_change=50,
         n_jobs=None,
         random_state=None,
