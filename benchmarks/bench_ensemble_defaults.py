@@ -137,7 +137,7 @@ def rounds_table(page, cls, kinds, sets, *, classes):
     cells = {
         label: [
             page.case(("rounds", cls.__name__, label, s),
-                      lambda m=model, s=s, own=label == SAMPLED:
+                      lambda m=model, s=s, own=label.startswith(SAMPLED):
                       by_rounds(m, s, classes=classes, is_sampled=own))["values"]
             for s in sets
         ]
@@ -220,7 +220,7 @@ def main():
             table(page, models, sets, caption, classes=name != "regressor")
     if only in (None, "rounds"):
         forms = {k: KINDS[k] for k in ("leaf values, rate 0.1", "Newton, rate 0.1")}
-        forms[SAMPLED] = {}
+        forms |= {SAMPLED: {}, f"{SAMPLED}, 80 % of the rows": {"subsample": 0.8}}
         rounds_table(
             page, FunctionalGradientBoostingClassifier, forms, CLASSIFICATION, classes=True
         )
