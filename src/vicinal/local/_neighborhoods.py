@@ -581,10 +581,10 @@ class ForestIndex:
             rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
             order = order[np.floor((rank + 1) * share) > np.floor(rank * share)]
-        leaf, self._counts = leaf[order], counts[order]
-        self._leaf_rows = rows[order].astype(np.int64)
-        self._start = np.searchsorted(leaf, np.arange(n_leaves + 1)).astype(np.int64)
-        self._totals = np.bincount(leaf, self._counts, minlength=n_leaves)
+            sizes = np.bincount(leaf[order], minlength=n_leaves)
+        self._counts, self._leaf_rows = counts[order], rows[order].astype(np.int64)
+        self._start = np.concatenate([[0], np.cumsum(sizes)])
+        self._totals = np.bincount(leaf[order], self._counts, minlength=n_leaves)
 
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
         """Return the leaves of rows, numbered through the forest."""
