@@ -186,9 +186,13 @@ def test_neighbours_are_shown_with_their_values(browser, address, people):
 def test_numbers_have_an_interval_and_a_goal(browser, number_address, people):
     browser.get(number_address)
     put(browser, "c0", 30)
-    wait_for(lambda: text(browser, "interval").startswith("90 % interval: "))
-    low, high = map(float, text(browser, "interval").split(": ")[1].split(" to "))
-    assert low < 30 < high
+
+    def holds_30():
+        kind, _, limits = text(browser, "interval").partition(": ")
+        low, _, high = limits.partition(" to ")
+        return kind == "90 % interval" and float(low) < 30 < float(high)
+
+    wait_for(holds_30)
     wait_for(lambda: text(browser, "change").startswith("age: 30 → "))
     reached = float(text(browser, "change").split("New prediction: weight: ")[1].rstrip("."))
     assert reached >= np.quantile(people[1], 0.7)
