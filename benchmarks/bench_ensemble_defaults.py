@@ -105,10 +105,10 @@ def table(page, models, sets, caption, *, classes):
     page.table(("model", *sets, "ratio", "CPU s"), rows, caption=f"`{name}`, {caption}")
 
 
-def by_rounds(model, name, *, classes, is_sampled=False):
+def by_rounds(model, name, *, classes, form):
     """Return error in % and log loss, or squared error, after each number of rounds, in folds."""
     X, y = training_rows(name, MORE_ROWS)
-    if is_sampled:
+    if form.startswith(SAMPLED):
         share = 0.3 if X.shape[1] >= 10 else 1.0
         tree = DecisionTreeRegressor(max_depth=3, max_features=share)
         model = clone(model).set_params(estimator=tree)
@@ -137,8 +137,8 @@ def rounds_table(page, cls, kinds, sets, *, classes):
     cells = {
         label: [
             page.case(("rounds", cls.__name__, label, s),
-                      lambda m=model, s=s, own=label.startswith(SAMPLED):
-                      by_rounds(m, s, classes=classes, is_sampled=own))["values"]
+                      lambda m=model, s=s, own=label:
+                      by_rounds(m, s, classes=classes, form=own))["values"]
             for s in sets
         ]
         for label, model in models.items()

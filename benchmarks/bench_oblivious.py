@@ -312,9 +312,9 @@ def main():
         "`ObliviousBoostingClassifier` and `ObliviousBoostingRegressor` with their defaults, "
         "CatBoost 1.2 with its categorical features (and with category codes as numbers), "
         "scikit-learn's histogram boosting with its defaults and with a slow setting (rate 0.05, 8 "
-        "leaves), LightGBM, and one run instead of several. The defaults were chosen on other splits "
-        "of the same sets. All rows are training rows of their sets, at most 5,000 of them held "
-        "out; one thread.",
+        "leaves), LightGBM, and one run instead of several. The defaults were chosen on other "
+        "splits of the same sets. All rows are training rows of their sets, at most 5,000 of them "
+        "held out; one thread.",
         packages=("lightgbm",),
     )
     labels = [label for label in (OURS, *PEERS) if only in (None, label)]
