@@ -73,6 +73,55 @@ def test_predictions_are_in_the_order_of_the_folds_and_repeat_with_them(wine):
     np.testing.assert_allclose(found.predictions[0], once.predictions[0][found.rows], atol=1e-3)
 
 
+def close_key(candidate):
+    metric = candidate["metric"]
+    return {**candidate, "metric": getattr(metric, "n_rounds", metric)}
+
+
+@pytest.mark.parametrize("metric", ["standardized", "gradient"])
+def test_further_folds_are_predicted_by_the_settings_near_the_best(diabetes, metric):
+    X, y = diabetes
+    folds = folds_of(len(X))
+    model = make_pipeline(StandardScaler(), LocalRegressor(metric=metric, random_state=0))
+    first = held_out(model, X, y, folds[:1])
+    found = first.more(folds[1:])
+    whole = held_out(model, X, y, folds)
+    np.testing.assert_array_equal(found.rows, whole.rows)
+    name = "localregressor__"
+    keys = {
+        part: [
+            close_key({key.removeprefix(name): value for key, value in one.items()})
+            for one in part_found.candidates
+        ]
+        for part, part_found in (("first", first), ("found", found), ("whole", whole))
+    }
+    assert len(keys["found"]) < len(keys["first"])
+    losses = ((first.predictions[..., 0] - y[first.rows]) ** 2).mean(axis=1)
+    assert keys["first"][losses.argmin()] in keys["found"]
+    same = [keys["whole"].index(key) for key in keys["found"]]
+    np.testing.assert_allclose(found.predictions, whole.predictions[same], rtol=1e-4)
+    last = len(keys["found"]) - 1
+    np.testing.assert_allclose(
+        found.fitted(last).predict(X), whole.fitted(same[last]).predict(X), rtol=1e-6
+    )
+
+
+def test_probabilities_decide_which_settings_are_near(wine):
+    X, y = wine
+    folds = folds_of(len(X))
+    model = LocalClassifier(metric="standardized")
+    first = model.held_out(X, y, folds=folds[:1])
+    own = first.predictions[:, np.arange(len(first.rows)), y[first.rows]]
+    losses = -np.log(own)
+    excess = losses - losses[losses.mean(axis=1).argmin()]
+    near = excess.mean(axis=1) <= 1.5 * excess.std(axis=1) / np.sqrt(len(first.rows))
+    found = first.more(folds[1:])
+    kept = [candidate for candidate, is_near in zip(first.candidates, near, strict=True) if is_near]
+    assert all(candidate in found.candidates for candidate in kept)
+    sizes, alphas = ({one[key] for one in kept} for key in ("n_neighbors", "alpha"))
+    assert all(c["n_neighbors"] in sizes and c["alpha"] in alphas for c in found.candidates)
+
+
 def test_a_metric_that_learns_from_labels_never_saw_the_fold():
     # Labels of a coin, many columns: a metric that saw them finds directions that "explain" them.
     rng = np.random.RandomState(0)

@@ -253,21 +253,30 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
             f"{looks[0]!r} learns from y and would see the rows that {last!r} holds out; pass it "
             "to the model itself, or use an estimator without held_out."
         )
-    found = last.held_out(blind.fit_transform(X), y, folds=folds, **options)
-    candidates = [
-        {f"{name}__{key}": value for key, value in candidate.items()}
-        for candidate in found.candidates
-    ]
 
-    def fitted(c: int, *table) -> Pipeline:
-        whole, steps = clone(pipeline), blind
-        if table:
-            steps = clone(blind)
-            table = steps.fit_transform(table[0]), *table[1:]
-        whole.steps = [*steps.steps, (name, found.fitted(c, *table))]
-        return whole
+    def wrapped(found: HeldOut) -> HeldOut:
+        candidates = [
+            {f"{name}__{key}": value for key, value in candidate.items()}
+            for candidate in found.candidates
+        ]
 
-    return HeldOut(candidates, found.rows, found.predictions, found.fitted and fitted)
+        def fitted(c: int, *table) -> Pipeline:
+            whole, steps = clone(pipeline), blind
+            if table:
+                steps = clone(blind)
+                table = steps.fit_transform(table[0]), *table[1:]
+            whole.steps = [*steps.steps, (name, found.fitted(c, *table))]
+            return whole
+
+        return HeldOut(
+            candidates,
+            found.rows,
+            found.predictions,
+            found.fitted and fitted,
+            found.more and (lambda folds: wrapped(found.more(folds))),
+        )
+
+    return wrapped(last.held_out(blind.fit_transform(X), y, folds=folds, **options))
 
 
 def group_folds(groups: np.ndarray, n_folds: int) -> list[np.ndarray]:

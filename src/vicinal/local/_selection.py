@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ _N_ITER_NO_CHANGE = 2
 # Settings whose losses differ by less than this many standard errors count as equal.
 _STANDARD_ERRORS = 0.5
 _N_FOLDS = 5
+# Settings whose loss on the first fold exceeds the least by more standard errors are dropped there;
+# the smallest probability in that loss.
+_NEAR, _LEAST_PROBABILITY = 1.5, 1e-6
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,17 @@ class Candidate:
     weights: Any = None
     losses: Any = None
     predictions: Any = None
+
+    @property
+    def setting(self) -> tuple:
+        """What the candidates of the same rows differ in."""
+        return _n_rounds(self.metric), self.degree, self.rule, self.alpha
+
+    def joined(self, further: "Candidate") -> "Candidate":
+        """Return the candidate with the rows that it left out further on."""
+        names = "order", "weights", "losses", "predictions"
+        pairs = {name: [getattr(self, name), getattr(further, name)] for name in names}
+        return replace(further, **{name: np.concatenate(pair) for name, pair in pairs.items()})
 
     @property
     def loss(self) -> float:
@@ -115,11 +130,12 @@ def best_candidate(candidates: list[Candidate]) -> Candidate:
 
 def comparisons(
     data: TrainingData, settings: LocalSettings, sample=None, folds=None, entries=None,
-    dtype=np.float64,
+    dtype=np.float64, near: list[Candidate] | None = None,
 ) -> Iterator[list[Candidate]]:  # fmt: skip
     """Yield the candidates of each metric and degree, until two metrics in a row gain nothing.
 
-    Of a random sample of the rows, or of ``sample``, whose rows of each fold are ``entries``.
+    Of a random sample of the rows, or of ``sample``, whose rows of each fold are ``entries``. With
+    ``near``, only the sizes and penalties of these candidates are compared.
     """
     loss, weights = loss_of(data), data.host(data.weights)
     if sample is None:
@@ -127,22 +143,36 @@ def comparisons(
     best, n_waited = np.inf, 0
     for metric, views in metric_views(data, settings, settings.metric, sample, folds, entries):
         first, least = views[0][0], np.inf
-        rules = size_rules(settings, first)
         order = np.concatenate([own for _, own in views])
         shared = None if sees_labels(metric) else first, order, weights[order]
         for degree in settings.degrees:
-            fixed = at_degree(settings.solver, degree), settings.alphas, settings.factor
+            rules, alphas = size_rules(settings, first), settings.alphas
+            if near is not None:
+                like = [c for c in near if c.setting[:2] == (_n_rounds(metric), degree)]
+                if not like:
+                    continue
+                rules = [rule for rule in rules if rule in [c.rule for c in like]]
+                alphas = tuple(alpha for alpha in alphas if alpha in [c.alpha for c in like])
+            fixed = at_degree(settings.solver, degree), alphas, settings.factor
             values = left_out_predictions(views, rules, *fixed, dtype)
             found = [
                 Candidate(metric, degree, rule, float(alpha), *shared, loss(own, order), own)
                 for rule, path in zip(rules, values, strict=True)
-                for alpha, own in zip(settings.alphas, path, strict=True)
+                for alpha, own in zip(alphas, path, strict=True)
             ]
             least = min(least, *(c.loss for c in found))
             yield found
         best, n_waited = min(least, best), 0 if least < best else n_waited + 1
-        if n_waited >= _N_ITER_NO_CHANGE:
+        if near is not None:
+            if _n_rounds(metric) == max(_n_rounds(c.metric) for c in near):
+                return
+        elif n_waited >= _N_ITER_NO_CHANGE:
             return
+
+
+def _n_rounds(metric: Any) -> int:
+    """Return the number of rounds of a gradient metric, 0 of others."""
+    return getattr(metric, "n_rounds", 0)
 
 
 def loss_of(data: TrainingData) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -223,18 +253,26 @@ def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
 
 
 def held_out_candidates(
-    model: Any, data: TrainingData, settings: LocalSettings, folds, rows
+    model: Any, data: TrainingData, settings: LocalSettings, folds, rows, before=()
 ) -> HeldOut:
-    """Return held-out predictions of every candidate."""
+    """Return held-out predictions of every candidate.
+
+    Further folds are predicted by the candidates whose loss on the folds ``before`` was near the
+    least.
+    """
     if folds is None:
         folds = label_folds(len(data), data.groups, settings.random_state)
     entries = fold_entries(folds, rows)
-    order = np.concatenate(entries)
+    order, near = np.concatenate(entries), near_best(before, data) if before else None
     found: list[Candidate] = []
     temperatures: list[float | None] = []
-    for some in comparisons(data, settings, order, folds, entries, np.float32):
+    for some in comparisons(data, settings, order, folds, entries, np.float32, near):
         found += some
         temperatures += _to_probabilities(some, data, settings)
+    if before:
+        known = {candidate.setting: candidate for candidate in before}
+        found = [known[candidate.setting].joined(candidate) for candidate in found]
+        order = found[0].order
     parameters = [_parameters(model, candidate) for candidate in found]
 
     def fitted(c: int, *table):
@@ -251,9 +289,29 @@ def held_out_candidates(
             one.temperature_ = temperatures[c]
         return one
 
-    has_rows = not hasattr(model, "anchors")  # anchored models store other models than these
     predictions = np.stack([candidate.predictions for candidate in found])
-    return HeldOut(parameters, order, predictions, fitted if has_rows else None)
+    has_rows = not hasattr(model, "anchors")  # anchored models store other models than these
+    more = partial(held_out_candidates, model, data, settings, rows=rows, before=found)
+    return HeldOut(parameters, order, predictions, fitted if has_rows else None, more)
+
+
+def near_best(found: list[Candidate], data: TrainingData) -> list[Candidate]:
+    """Return the candidates whose loss is within some standard errors of the least.
+
+    The log loss of the probabilities, or the squared error; differences are paired.
+    """
+    order, weights = found[0].order, found[0].weights
+    losses = np.stack([one.losses for one in found])
+    if data.classes is not None:
+        codes = data.host(data.y)[order]
+        own = np.stack([one.predictions[np.arange(len(order)), codes] for one in found])
+        losses = -np.log(np.maximum(own, _LEAST_PROBABILITY))
+    means = np.average(losses, axis=1, weights=weights)
+    excess = losses - losses[means.argmin()]
+    means = np.average(excess, axis=1, weights=weights)
+    variance = np.average((excess - means[:, None]) ** 2, axis=1, weights=weights)
+    errors = np.sqrt(variance / weights.sum())
+    return [found[c] for c in np.flatnonzero(means <= _NEAR * errors)]
 
 
 def _to_probabilities(found: list[Candidate], data: TrainingData, settings: LocalSettings) -> list:
