@@ -237,7 +237,8 @@ def main():
         "this rule was written down after half of the cells had been seen. One default does not "
         "follow it: in classification, trees that sample columns, with 200 rounds, have fewer "
         "errors on six of seven sets and a smaller log loss on average, but wine decides the "
-        "standard error."
+        "standard error. Rounds that see 80 % of the rows have fewer errors on six of seven sets "
+        "than those that see all (the seventh is equal), and a smaller log loss on five."
     )
     page.write()
 

@@ -56,7 +56,7 @@ QUICK: dict[str, dict] = {
     "BootstrapEnsembleRegressor": {"n_estimators": 12},
     "ConformalClassifier": {"cv": 3},
     "ConformalRegressor": {"cv": 3},
-    "FunctionalGradientBoostingClassifier": {"n_estimators": 5},
+    "FunctionalGradientBoostingClassifier": {"n_estimators": 5, "subsample": 1.0},
     "FunctionalGradientBoostingRegressor": {"n_estimators": 5},
     "GradientKernelClassifier": _FEW_ROUNDS,
     "GradientKernelRegressor": _FEW_ROUNDS,

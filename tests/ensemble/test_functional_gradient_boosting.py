@@ -59,7 +59,7 @@ def test_leaf_mode_equals_scikit_learn_for_classes(n_classes, loss):
     # Large leaves: in small ones several splits are equally good and the seeds would decide.
     tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=25)
     ours = FunctionalGradientBoostingClassifier(
-        tree, loss=loss, coefficients="leaf", n_estimators=60, random_state=0
+        tree, loss=loss, coefficients="leaf", n_estimators=60, subsample=1.0, random_state=0
     ).fit(X, y)
     theirs = GradientBoostingClassifier(
         loss=loss, n_estimators=60, min_samples_leaf=25, random_state=0
@@ -75,6 +75,7 @@ def test_weighted_leaf_mode_equals_scikit_learn():
         DecisionTreeRegressor(max_depth=3, min_samples_leaf=25),
         coefficients="leaf",
         n_estimators=30,
+        subsample=1.0,
         random_state=0,
     ).fit(X, y, sample_weight=weight)
     theirs = GradientBoostingClassifier(n_estimators=30, min_samples_leaf=25, random_state=0)
@@ -109,7 +110,7 @@ def test_corrective_lowers_the_training_loss_faster(n_classes):
     X, y = classes(n_classes)
     by = {
         kind: FunctionalGradientBoostingClassifier(
-            SMALL_TREE, coefficients=kind, learning_rate=1.0, n_estimators=8, random_state=0
+            SMALL_TREE, coefficients=kind, learning_rate=1.0, n_estimators=8, subsample=1.0
         )
         .fit(X, y)
         .train_score_

@@ -540,6 +540,9 @@ class FunctionalGradientBoostingClassifier(
         ``hessian(y, score)``, each of vectors with ``y`` in {0, 1}, serves two classes; it may have
         ``constant(y, weight)`` and ``probability(score)`` (the logistic function otherwise).
 
+    subsample : float, default=0.8
+        Share of the rows, sampled without replacement, that each round is fitted to.
+
     Attributes
     ----------
     estimators_ : list of length `n_iter_`
@@ -582,7 +585,7 @@ class FunctionalGradientBoostingClassifier(
         newton=False,
         post_fit=None,
         alpha=1e-3,
-        subsample=1.0,
+        subsample=0.8,
         validation_fraction=0.1,
         n_iter_no_change=None,
         tol=1e-4,
