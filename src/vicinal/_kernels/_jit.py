@@ -115,6 +115,8 @@ def _decorator(function=None, **options) -> Any:
 # Typed as Any: type checkers cannot know that a decorated function stays callable.
 jit: Any = _decorator()
 fast_jit: Any = _decorator(fastmath=_FASTMATH)
+# Division by zero raises no error: loops that may raise one cannot be vectorised.
+vector_jit: Any = _decorator(fastmath=_FASTMATH, error_model="numpy")
 # For functions that allocate nothing and return numbers or nothing: without reference counts of
 # arrays, which would take longer than a small call.
 outer_jit: Any = _decorator(fastmath=_FASTMATH, _nrt=False)

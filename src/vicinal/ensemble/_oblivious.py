@@ -110,10 +110,10 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         Share of the columns, sampled for each level of each tree, that it may split. ``"auto"`` is
         0.3 in classification with ten columns or more, and 1.0 otherwise.
     bootstrap : bool or "auto", default="auto"
-        Whether the rows get random exponential weights for each choice of splits (the Bayesian
-        bootstrap). Leaf values use all rows with their own weights. ``"auto"`` is true; in
-        classification from 2,000 rows on, the held-out rows decide whether splits see these
-        weights and a share of the columns, or neither of both (if ``max_features="auto"``).
+        Whether the splits of each tree are chosen by a random half of the rows. Leaf values use all
+        rows. ``"auto"`` is true; in classification from 2,000 rows on, the held-out rows decide
+        whether splits see half of the rows and a share of the columns, or all of both (if
+        ``max_features="auto"``).
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Categorical columns: a mask, indices or names. ``"from_dtype"`` takes the columns of a frame
         that hold categories or strings, and none of an array.
@@ -122,8 +122,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         twice the learning rate and half of the rounds; the model is then fitted to all rows.
         ``None`` selects nothing.
     n_runs : int, default=4
-        Runs whose scores are averaged, each with random numbers of its own: weights of the
-        bootstrap, columns, and orders of the rows. One where nothing is random; fewer where the
+        Runs whose scores are averaged, each with random numbers of its own: rows, columns,
+        projections, and orders of the rows. One where nothing is random; fewer where the
         leaves of all runs would hold more than 500,000 numbers.
     n_iter_no_change : int, default=50
         The search for the number of rounds stops when the held-out loss has not fallen for this
@@ -132,7 +132,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         Folds at once, in threads, through joblib; ``None`` is one, unless
         ``joblib.parallel_config`` sets another number. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Folds, weights of the bootstrap, sampled columns and orders of the rows.
+        Folds, sampled rows and columns, projections of gradients and orders of the rows.
 
     Attributes
     ----------
@@ -157,14 +157,16 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     Notes
     -----
     All nodes of one level of a symmetric tree have the same split, so that the leaf of a row is a
-    number of ``depth`` bits. With scores :math:`F`, gradients :math:`g_i` of the loss and random
-    weights :math:`u_i`, each level takes the split that maximises
+    number of ``depth`` bits. With scores :math:`F`, gradients :math:`g_i` of the loss and
+    :math:`u_i` two for the sampled rows and zero for others, each level takes the split that
+    maximises
 
     .. math:: \sum_l \frac{\left(\sum_{i \in l} u_i w_i g_i\right)^2}
         {\sum_{i \in l} u_i w_i h_i + \lambda}
 
     over the leaves :math:`l` it leads to, where :math:`h_i` is the second derivative of the loss
-    (with several scores, squared gradients are summed and second derivatives averaged over them).
+    (with several scores, squared gradients are summed and second derivatives averaged over them;
+    with more than three, the gradients are projected on three random directions, as in [2]_).
     The values of the leaves minimise the penalised loss
 
     .. math:: \sum_{i \in l} w_i L(y_i, F_i + v_l) + \frac{\lambda}{2} \|v_l\|^2
@@ -182,7 +184,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     ----------
     .. [1] Prokhorenkova, Gusev, Vorobev, Dorogush, Gulin, "CatBoost: unbiased boosting with
        categorical features", NeurIPS 2018.
-    .. [2] Lundberg et al., "From local explanations to global understanding with explainable AI for
+    .. [2] Iosipoi, Vakhrushev, "SketchBoost: fast gradient boosted decision tree for multioutput
+       problems", NeurIPS 2022.
+    .. [3] Lundberg et al., "From local explanations to global understanding with explainable AI for
        trees", Nature Machine Intelligence 2, 2020. :doi:`10.1038/s42256-019-0138-9`
     """
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from vicinal._base import TrainingData, random_seeds, saved, thread_map
 from vicinal._kernels.ensemble import _oblivious as kernels
-from vicinal._kernels.ensemble._boosting import Logistic, Multinomial, Quantile, SquaredError
+from vicinal._kernels.ensemble._boosting import weighted_quantile
 
 # Bins of equal width of a target statistic, random orders of the rows, rows a prior counts for.
 _CATEGORY_BINS, _PERMUTATIONS, _PRIOR = 16, 4, 1.0
@@ -20,6 +20,8 @@ _NEAR = 1.03
 _SPEED = 2
 # Rounds between two looks at the held-out rows.
 _STEP = 10
+# With more classes, splits are chosen by random projections of the gradients, so many.
+_DIRECTIONS = 3
 # Newton steps of the leaf values under the logistic loss; other losses take one.
 _LOGISTIC_STEPS = 5
 
@@ -133,10 +135,10 @@ class _TrainingCodes:
         self.ordered = [np.array(part, dtype=np.uint8) for part in ordered]
         self.codes = self.columns(X)
 
-    def shuffled(self, rng) -> np.ndarray:
+    def ordered_by(self, order: int) -> np.ndarray:
         """Return the codes with the statistics of one of the random orders."""
         if self.ordered:
-            self.codes[len(self.columns.numeric) :] = self.ordered[rng.randint(len(self.ordered))]
+            self.codes[len(self.columns.numeric) :] = self.ordered[order]
         return self.codes
 
 
@@ -178,14 +180,10 @@ class Boosting:
         if settings.loss == kernels.MULTINOMIAL:
             targets = np.eye(settings.n_scores)[data.y]
         self.codes = _TrainingCodes(data, settings, targets, self.rng)
-        self.loss: Any = {
-            kernels.SQUARED: SquaredError(),
-            kernels.LOGISTIC: Logistic(),
-            kernels.MULTINOMIAL: Multinomial(settings.n_scores),
-            kernels.QUANTILE: Quantile(settings.level),
-        }[settings.loss]
         self.intercept = self._best_constant(targets)
-        self.score = np.tile(self.intercept, (len(data), 1))
+        score = np.tile(self.intercept, (len(data), 1))
+        self.state = score, np.empty(score.shape)
+        self.problem = settings.loss, settings.level, self.y, self.weights
         self.splits: list[tuple] = []
         self.values: list[np.ndarray] = []
         self.losses: list[float] = []
@@ -193,11 +191,15 @@ class Boosting:
         if held is not None:
             self.held_codes = self.codes.columns(held.X)
             self.held_score = np.tile(self.intercept, (len(held), 1))
+            targets = held.y.astype(np.float64), held.weights
+            self.held_problem = settings.loss, settings.level, *targets
 
     def _best_constant(self, targets: np.ndarray) -> np.ndarray:
-        if self.settings.loss in (kernels.SQUARED, kernels.QUANTILE):
-            return np.atleast_1d(self.loss.constant(self.y, self.weights))
+        if self.settings.loss == kernels.QUANTILE:
+            return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
         mean = np.average(targets, axis=0, weights=self.weights)
+        if self.settings.loss == kernels.SQUARED:
+            return mean
         # A fold may lack a class: half a row of it is added.
         least = 0.5 / (1.0 + self.weights.sum())
         mean = np.clip(mean, least, 1.0 - least)
@@ -207,47 +209,39 @@ class Boosting:
 
     def advance(self, n_rounds: int) -> "Boosting":
         """Fit further rounds."""
-        s, model = self.settings, self.settings.model
-        l2, n_steps = float(model.l2_regularization), 1
-        if s.loss == kernels.LOGISTIC:
-            n_steps = _LOGISTIC_STEPS
-        gradient, curvature = np.empty(self.score.shape), np.empty(self.score.shape)
-        leaf = np.empty(len(self.y), dtype=np.uint8)
-        for _ in range(n_rounds):
-            codes = self.codes.shuffled(self.rng)
-            kernels.derivatives(s.loss, s.level, self.y, self.score, gradient, curvature)
-            weights = self.weights
-            if s.bootstrap:  # Bayesian bootstrap
-                weights = weights * self.rng.standard_exponential(len(weights))
-            stats = np.column_stack([gradient * weights[:, None], weights * curvature.mean(axis=1)])
-            columns = np.tile(np.arange(len(codes)), (s.depth, 1))
-            if s.max_features < 1.0:
-                size = int(np.ceil(s.max_features * len(codes)))
-                columns = self.rng.uniform(size=columns.shape).argsort(axis=1)[:, :size]
-                columns.sort(axis=1)
-            split = (
-                np.empty(s.depth, dtype=np.int32),
-                np.empty(s.depth, dtype=np.uint8),
-                np.empty(s.depth),
-            )
-            kernels.grow_tree(codes, self.codes.n_codes, columns, stats, l2, *split, leaf)
-            rows = self.y, self.score, self.weights, leaf
-            values = s.learning_rate * kernels.leaf_values(
-                s.loss, s.level, *rows, 2**s.depth, l2, n_steps
-            )
-            self.splits.append(split)
+        s, shape = self.settings, (n_rounds, self.settings.depth)
+        n_steps = _LOGISTIC_STEPS if s.loss == kernels.LOGISTIC else 1
+        penalty = float(s.model.l2_regularization), n_steps, s.learning_rate
+        trees = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.uint8), np.empty(shape)
+        kernels.start_odds(s.loss, *self.state)
+        for *tree, order, columns, bits, sketch in zip(*trees, *self._random(*shape), strict=True):
+            table = self.codes.ordered_by(order), self.codes.n_codes
+            chance = columns, bits, sketch
+            values = kernels.boost(self.problem, self.state, table, chance, penalty, tuple(tree))
+            self.splits.append(tuple(tree))
             self.values.append(values)
-            kernels.add_values(values, leaf, self.score)
             if self.held is not None:
-                self._follow_held_out(split, values)
+                held = self.held_problem, self.held_codes, tuple(tree), values, self.held_score
+                self.losses.append(kernels.follow(*held))
         return self
 
-    def _follow_held_out(self, split, values) -> None:
-        leaf = np.empty(len(self.held), dtype=np.uint8)
-        kernels.leaf_codes(self.held_codes, *split[:2], leaf)
-        kernels.add_values(values, leaf, self.held_score)
-        score = self.held_score if self.settings.n_scores > 1 else self.held_score[:, 0]
-        self.losses.append(float(self.held.weights @ self.loss.value(self.held.y, score)))
+    def _random(self, n_rounds: int, depth: int) -> tuple:
+        """Return orders, columns to consider, bits of the rows and sketches of some rounds."""
+        s, rng, n_columns = self.settings, self.rng, len(self.codes.codes)
+        orders = rng.randint(_PERMUTATIONS, size=n_rounds)
+        columns = np.tile(np.arange(n_columns), (n_rounds, depth, 1))
+        if s.max_features < 1.0:
+            size = int(np.ceil(s.max_features * n_columns))
+            columns = np.sort(rng.uniform(size=columns.shape).argsort(axis=2)[..., :size], axis=2)
+        n_bytes = (len(self.y) + 7) // 8 if s.bootstrap else 0
+        bits = np.array(bytearray(rng.bytes(n_rounds * n_bytes)), dtype=np.uint8)
+        sketches = np.tile(np.eye(s.n_scores), (n_rounds, 1, 1))
+        if s.n_scores > _DIRECTIONS:
+            # Gradients sum to zero over the scores: so do these orthogonal directions.
+            normal = rng.normal(size=(n_rounds, s.n_scores, _DIRECTIONS))
+            directions = np.linalg.qr(normal - normal.mean(axis=1, keepdims=True))[0]
+            sketches = directions * np.sqrt((s.n_scores - 1) / _DIRECTIONS)
+        return orders, columns, bits.reshape(n_rounds, n_bytes), sketches
 
     def held_scores(self, n_rounds: int) -> np.ndarray:
         """Return the scores of the held-out rows after some rounds."""

@@ -10,10 +10,16 @@ A level without a useful split has the threshold ``NO_SPLIT``, which no code exc
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit, jit
+from vicinal._kernels._jit import fast_jit, inline_jit, jit, vector_jit
 
 SQUARED, LOGISTIC, MULTINOMIAL, QUANTILE = range(4)
 NO_SPLIT = 255
+# Units in the sum of the absolute gradients of all rows, and in that of their curvatures.
+_UNITS = 2.0**30
+# Bounds of numbers that are divided or multiplied.
+_SMALLEST, _LARGEST = 1e-250, 1e250
+# Newton steps end with one shorter than this.
+_SHORT_STEP = 3e-4
 
 
 # --- codes of columns ---
@@ -114,8 +120,28 @@ def ordered_statistics(categories, targets, weights, order, n_categories, prior,
 # --- losses ---
 
 
-@fast_jit
-def derivatives(loss, level, y, score, gradient, curvature):
+@vector_jit
+def start_odds(loss, score, odds):
+    """Write what the derivatives need of the scores, which rounds multiply instead of computing it.
+
+    Of the logistic loss ``e^-F``, of the multinomial loss the probabilities of the classes; other
+    losses need nothing.
+    """
+    n_samples, n_scores = score.shape
+    for i in range(n_samples):
+        if loss == LOGISTIC:
+            odds[i, 0] = min(np.exp(-score[i, 0]), _LARGEST)
+        elif loss == MULTINOMIAL:
+            top, total = score[i].max(), 0.0
+            for k in range(n_scores):
+                odds[i, k] = np.exp(score[i, k] - top)
+                total += odds[i, k]
+            for k in range(n_scores):
+                odds[i, k] /= total
+
+
+@vector_jit
+def derivatives(problem, state, gradient, curvature):
     r"""Write the first and the second derivative of each row's loss to two arrays.
 
     With a score ``F``: ``(y - F)^2 / 2``; ``log(1 + e^F) - y F``; ``log sum_k e^{F_k} - F_y``; or
@@ -124,92 +150,168 @@ def derivatives(loss, level, y, score, gradient, curvature):
 
     Parameters
     ----------
-    loss : int
-        Which loss.
-    level : float
-        Level of the quantile.
-    y : ndarray of shape (n_samples,)
-        Targets; codes of classes for the logistic and the multinomial loss.
-    score, gradient, curvature : ndarray of shape (n_samples, n_scores)
-        Scores, and the output.
+    problem : tuple
+        Which loss, level of the quantile, targets (codes of classes for the logistic and the
+        multinomial loss) and weights of the rows.
+    state : tuple of ndarray of shape (n_samples, n_scores)
+        Scores, and what ``start_odds`` makes of them.
+    gradient, curvature : ndarray of shape (n_samples, n_scores)
+        Output.
     """
+    loss, level, y, _ = problem
+    score, odds = state
     n_samples, n_scores = score.shape
-    for i in range(n_samples):
-        if loss == SQUARED:
+    if loss == SQUARED:
+        for i in range(n_samples):
             gradient[i, 0] = score[i, 0] - y[i]
             curvature[i, 0] = 1.0
-        elif loss == LOGISTIC:
-            p = 1.0 / (1.0 + np.exp(-score[i, 0]))
+    elif loss == LOGISTIC:
+        for i in range(n_samples):
+            p = 1.0 / (1.0 + odds[i, 0])
             gradient[i, 0] = p - y[i]
             curvature[i, 0] = p * (1.0 - p)
-        elif loss == QUANTILE:
+    elif loss == QUANTILE:
+        for i in range(n_samples):
             residual = y[i] - score[i, 0]
             gradient[i, 0] = -level if residual > 0 else 1.0 - level if residual < 0 else 0.0
             curvature[i, 0] = 1.0
-        else:
-            top = score[i, 0]
-            for k in range(1, n_scores):
-                top = max(top, score[i, k])
-            total = 0.0
+    else:
+        for i in range(n_samples):
             for k in range(n_scores):
-                gradient[i, k] = np.exp(score[i, k] - top)
-                total += gradient[i, k]
-            for k in range(n_scores):
-                p = gradient[i, k] / total
-                gradient[i, k] = p
-                curvature[i, k] = p * (1.0 - p)
+                gradient[i, k] = odds[i, k]
+                curvature[i, k] = odds[i, k] * (1.0 - odds[i, k])
             gradient[i, int(y[i])] -= 1.0
+
+
+@fast_jit
+def total_loss(problem, score):
+    """Return the weighted sum of the losses of all rows."""
+    loss, level, y, weights = problem
+    n_samples, n_scores = score.shape
+    total = 0.0
+    for i in range(n_samples):
+        residual = y[i] - score[i, 0]
+        if loss == SQUARED:
+            value = 0.5 * residual * residual
+        elif loss == LOGISTIC:
+            away = score[i, 0] if y[i] == 0.0 else -score[i, 0]
+            value = max(away, 0.0) + np.log1p(np.exp(-abs(away)))
+        elif loss == QUANTILE:
+            value = max(level * residual, (level - 1.0) * residual)
+        else:
+            top, terms = score[i].max(), 0.0
+            for k in range(n_scores):
+                terms += np.exp(score[i, k] - top)
+            value = top + np.log(terms) - score[i, int(y[i])]
+        total += weights[i] * value
+    return total
 
 
 # --- trees ---
 
 
-@fast_jit
-def _add_histogram(codes, leaf, stats, n_codes, hist):
-    """Add the statistics of the rows to the cell of their leaf and code."""
+@vector_jit
+def _pack(stats, words):
+    """Write pairs of statistics as whole numbers of 32 bits to words, and return their units.
+
+    One addition then adds both, and sums and their differences are exact. Sums over any rows are at
+    most ``2^30`` units, up to rounding.
+    """
     n_samples, n_stats = stats.shape
-    if n_stats == 2:
+    size, mass = _SMALLEST, _SMALLEST
+    for s in range(n_stats - 1):
+        own = 0.0
         for i in range(n_samples):
-            cell = leaf[i] * n_codes + codes[i]
-            hist[cell, 0] += stats[i, 0]
-            hist[cell, 1] += stats[i, 1]
-        return
+            own += abs(stats[i, s])
+        size = max(size, own)
     for i in range(n_samples):
-        cell = leaf[i] * n_codes + codes[i]
-        for s in range(n_stats):
-            hist[cell, s] += stats[i, s]
+        mass += stats[i, n_stats - 1]
+    scale, last = _UNITS / size, _UNITS / mass
+    for i in range(n_samples):
+        for w in range(n_stats // 2):
+            high = np.int64(np.rint(stats[i, 2 * w] * scale))
+            factor = last if 2 * w + 2 == n_stats else scale
+            words[w, i] = (high << 32) + np.int64(np.rint(stats[i, 2 * w + 1] * factor))
+    return size / _UNITS, mass / _UNITS
 
 
 @fast_jit
-def _split_scores(hist, total, n_codes, l2, left, scores):
-    """Write the score of the tree after a split at each code, by running sums over the codes."""
-    n_leaves, n_stats = total.shape
-    last = n_stats - 1
-    scores[:] = 0.0
-    for node in range(n_leaves):
-        if total[node, last] <= 0.0:
-            continue
-        if n_stats == 2:
-            G, H = 0.0, l2
-            for b in range(n_codes - 1):
-                G += hist[node * n_codes + b, 0]
-                H += hist[node * n_codes + b, 1]
-                G_right, H_right = total[node, 0] - G, total[node, 1] + l2 + l2 - H
-                scores[b] += (G * G * H_right + G_right * G_right * H) / (H * H_right)
-            continue
-        left[:] = 0.0
-        for b in range(n_codes - 1):
-            lower, upper = 0.0, 0.0
-            for s in range(last):
-                left[s] += hist[node * n_codes + b, s]
-                lower += left[s] ** 2
-                upper += (total[node, s] - left[s]) ** 2
-            left[last] += hist[node * n_codes + b, last]
-            scores[b] += lower / (left[last] + l2) + upper / (total[node, last] - left[last] + l2)
+def _add_words(first, second, rows, leaf, words, level, hist):
+    """Add the words of rows to the cells of their codes and leaves, of one column or of two."""
+    bits, (one, other) = np.uint64(level), hist
+    word, last = words[0], words[-1]
+    if len(words) == 2:
+        for i in range(len(rows)):
+            cell = np.uint64(first[rows[i]]) << bits | np.uint64(leaf[i])
+            one[cell] += word[i]
+            other[cell] += last[i]
+        return
+    for i in range(len(rows)):
+        row, own = rows[i], np.uint64(leaf[i])
+        one[np.uint64(first[row]) << bits | own] += word[i]
+        other[np.uint64(second[row]) << bits | own] += word[i]
+
+
+@inline_jit
+def _halves(word):
+    """Return the two numbers of a word; the first may be a unit less, which is rounding."""
+    return np.int32(word >> 32), np.int32(word)
+
+
+@vector_jit
+def _tree_scores(hist, total, n_codes, l2, scores):
+    """Write the score of the tree after a split at each code, by running sums over the codes.
+
+    Parameters
+    ----------
+    hist : ndarray of int64 of shape (n_words, n_cells)
+        Sums of words for each code and leaf; the leaves of a code are neighbours. Replaced by the
+        running sums.
+    total : ndarray of int64 of shape (n_words, n_leaves)
+        Sums for each leaf.
+    n_codes : int
+        Number of codes.
+    l2 : float
+        Penalty, in units of the last statistic.
+    scores : ndarray of shape (n_codes,)
+        Output.
+    """
+    n_leaves = total.shape[1]
+    for b in range(n_codes):
+        here, before = b * n_leaves, max(b - 1, 0) * n_leaves
+        is_running = np.int64(b > 0)
+        value = 0.0
+        if len(total) == 1:
+            cells, previous, whole = hist[0, here:], hist[0, before:], total[0]
+            for node in range(n_leaves):
+                word = cells[node] + is_running * previous[node]
+                cells[node] = word
+                g, h = _halves(word)
+                G, H = _halves(whole[node])
+                left, right = np.float64(h) + l2, np.float64(np.int32(H - h)) + l2
+                lower, upper = np.float64(g), np.float64(np.int32(G - g))
+                value += (lower * lower * right + upper * upper * left) / (left * right)
+        else:
+            cells, previous, whole = hist[0, here:], hist[0, before:], total[0]
+            others, earlier, rest = hist[1, here:], hist[1, before:], total[1]
+            for node in range(n_leaves):
+                word = cells[node] + is_running * previous[node]
+                last = others[node] + is_running * earlier[node]
+                cells[node], others[node] = word, last
+                e, f = _halves(word)
+                g, h = _halves(last)
+                E, F = _halves(whole[node])
+                G, H = _halves(rest[node])
+                left, right = np.float64(h) + l2, np.float64(np.int32(H - h)) + l2
+                lower = np.float64(e) ** 2 + np.float64(f) ** 2 + np.float64(g) ** 2
+                upper = np.float64(np.int32(E - e)) ** 2 + np.float64(np.int32(F - f)) ** 2
+                upper += np.float64(np.int32(G - g)) ** 2
+                value += (lower * right + upper * left) / (left * right)
+        scores[b] = value
 
 
 @fast_jit
-def grow_tree(codes, n_codes, columns, stats, l2, split_columns, split_codes, gains, leaf):
+def grow_tree(table, columns, rows, stats, l2, tree, leaf):
     r"""Choose the split of every level that raises the score of the tree most.
 
     The score is :math:`\sum_l \sum_k G_{lk}^2 / (H_l + \lambda)` over leaves :math:`l`, where
@@ -219,101 +321,210 @@ def grow_tree(codes, n_codes, columns, stats, l2, split_columns, split_codes, ga
 
     Parameters
     ----------
-    codes : ndarray of uint8 of shape (n_columns, n_samples)
-        Codes.
-    n_codes : ndarray of int of shape (n_columns,)
-        One more than the largest code of each column.
+    table : tuple of ndarray
+        Codes, (n_columns, n_samples), and one more than the largest code of each column.
     columns : ndarray of int of shape (depth, n_considered)
         Columns that each level may split.
-    stats : ndarray of shape (n_samples, n_scores + 1)
+    rows : ndarray of uint32 of shape (n_rows,)
+        Rows that the splits are chosen by.
+    stats : ndarray of shape (n_rows, 2) or (n_rows, 4)
         Weighted gradients, and the weighted mean of the second derivatives of the scores.
     l2 : float
         Penalty.
-    split_columns, split_codes, gains : ndarray of shape (depth,)
-        Output: the splits, and how much each raised the score.
-    leaf : ndarray of int of shape (n_samples,)
+    tree : tuple of three ndarray of shape (depth,)
+        Output: columns and codes of the splits, and how much each raised the score.
+    leaf : ndarray of uint8 of shape (n_samples,)
         Output: the leaf of each row.
     """
-    n_samples, n_stats = stats.shape
+    codes, n_codes = table
+    split_columns, split_codes, gains = tree
+    depth, n_words = len(split_columns), stats.shape[1] // 2
+    words = np.empty((n_words, len(rows)), dtype=np.int64)
+    unit, last_unit = _pack(stats, words)
+    l2 /= last_unit
     most = 2
     for j in columns.ravel():
         most = max(most, n_codes[j])
-    hist = np.empty(((1 << len(split_columns)) * most, n_stats))
-    scores, left = np.empty(most), np.empty(n_stats)
+    hist = np.empty((2, most << (depth - 1)), dtype=np.int64)
+    scores = np.empty(most)
+    own = np.zeros(len(rows), dtype=np.uint8)
     leaf[:] = 0
-    for level in range(len(split_columns)):
-        n_leaves = 1 << level
-        total = np.zeros((n_leaves, n_stats))
-        _add_histogram(leaf, leaf, stats, 0, total)  # cells are leaves
-        start = 0.0
-        for node in range(n_leaves):
-            if total[node, n_stats - 1] > 0.0:
-                squares = (total[node, : n_stats - 1] ** 2).sum()
-                start += squares / (total[node, n_stats - 1] + l2)
+    for level in range(depth):
+        total = np.zeros((n_words, 1 << level), dtype=np.int64)
+        for w in range(n_words):
+            for i in range(len(rows)):
+                total[w, own[i]] += words[w, i]
+        # A split of no rows from all others has the score of the tree without it.
+        hist[:, : 1 << level] = 0
+        _tree_scores(hist, total, 1, l2, scores)
+        start = scores[0]
         best, best_column, best_code = start * (1.0 + 1e-10), 0, NO_SPLIT
-        for j in columns[level]:
-            n = n_codes[j]
-            hist[: n_leaves * n] = 0.0
-            _add_histogram(codes[j], leaf, stats, n, hist)
-            _split_scores(hist, total, n, l2, left, scores[: n - 1])
-            for b in range(n - 1):
-                if scores[b] > best:
-                    best, best_column, best_code = scores[b], j, b
+        for at in range(0, columns.shape[1], 3 - n_words):
+            pair = columns[level, at : at + 3 - n_words]
+            hist[:, : max(n_codes[pair[0]], n_codes[pair[-1]]) << level] = 0
+            _add_words(codes[pair[0]], codes[pair[-1]], rows, own, words, level, hist)
+            for k, j in enumerate(pair):
+                _tree_scores(hist[k:], total, n_codes[j], l2, scores)
+                for b in range(n_codes[j] - 1):
+                    if scores[b] > best:
+                        best, best_column, best_code = scores[b], j, b
         split_columns[level], split_codes[level] = best_column, best_code
-        gains[level] = 0.0 if best_code == NO_SPLIT else best - start
-        for i in range(n_samples):
-            if codes[best_column, i] > best_code:
-                leaf[i] |= n_leaves
+        gains[level] = 0.0
+        if best_code != NO_SPLIT:
+            gains[level] = (best - start) * unit * unit / last_unit
+            _mark(codes[best_column], best_code, level, leaf)
+            for i in range(len(rows)):
+                own[i] = leaf[rows[i]]
 
 
-@fast_jit
-def leaf_values(loss, level, y, score, weights, leaf, n_leaves, l2, n_steps):
+@vector_jit
+def _mark(column, code, level, leaf):
+    """Set the bit of a level in the leaves of the rows whose code is above the threshold."""
+    bit, threshold = np.uint8(1 << level), np.uint8(code)
+    for i in range(len(leaf)):
+        leaf[i] |= bit if column[i] > threshold else np.uint8(0)
+
+
+@vector_jit
+def leaf_values(problem, state, slopes, leaf, n_leaves, l2, n_steps):
     r"""Return the values that minimise the penalised loss in each leaf, (n_leaves, n_scores).
 
     The objective of a leaf is :math:`\sum_{i \in l} w_i L(y_i, F_i + v) + \lambda \|v\|^2 / 2`.
     Newton steps go towards its minimum, with the diagonal of the second derivative; one step is
     exact for the squared error. Several steps are at most one long, over which the curvature of the
-    logistic loss changes by a factor of e at most: longer ones may overshoot without end. For the
-    quantile loss the value is the weighted quantile of the residuals, shrunk by
-    :math:`W_l / (W_l + \lambda)`.
+    logistic loss changes by a factor of e at most: longer ones may overshoot without end. They stop
+    when all are short. For the quantile loss the value is the weighted quantile of the residuals,
+    shrunk by :math:`W_l / (W_l + \lambda)`. ``slopes`` are the derivatives at the scores.
     """
+    loss, level, y, weights = problem
+    score, odds = state
+    if loss == QUANTILE:
+        return _shrunk_quantiles(level, y - score[:, 0], weights, leaf, n_leaves, l2)
+    gradient, curvature = slopes
     n_samples, n_scores = score.shape
     values = np.zeros((n_leaves, n_scores))
-    if loss == QUANTILE:
-        residual = y - score[:, 0]
-        order = np.argsort(residual)
-        total = np.zeros(n_leaves)
-        reached = np.zeros(n_leaves)
-        for i in range(n_samples):
-            total[leaf[i]] += weights[i]
-        for i in order:
-            own = leaf[i]
-            before = reached[own]
-            reached[own] += weights[i]
-            if before < level * total[own] <= reached[own]:
-                values[own, 0] = residual[i] * total[own] / (total[own] + l2)
-        return values
-    gradient, curvature = np.empty(score.shape), np.empty(score.shape)
-    trial = score.copy()
+    changes = values
     for step in range(n_steps):
+        if step == 1:
+            score, odds = score.copy(), odds.copy()
+            gradient, curvature = np.empty(score.shape), np.empty(score.shape)
         if step > 0:
-            for i in range(n_samples):
-                for k in range(n_scores):
-                    trial[i, k] = score[i, k] + values[leaf[i], k]
-        derivatives(loss, level, y, trial, gradient, curvature)
+            add_to_state(loss, changes, leaf, (score, odds))
+            derivatives(problem, (score, odds), gradient, curvature)
         first, second = l2 * values, np.full((n_leaves, n_scores), l2)
         for i in range(n_samples):
+            own, weight = leaf[i], weights[i]
             for k in range(n_scores):
-                first[leaf[i], k] += weights[i] * gradient[i, k]
-                second[leaf[i], k] += weights[i] * curvature[i, k]
-        for own in range(n_leaves):
-            for k in range(n_scores):
-                if second[own, k] > 0.0:
-                    change = first[own, k] / second[own, k]
-                    if n_steps > 1:
-                        change = min(max(change, -1.0), 1.0)
-                    values[own, k] -= change
+                first[own, k] += weight * gradient[i, k]
+                second[own, k] += weight * curvature[i, k]
+        changes = -first / second
+        if n_steps > 1:
+            changes = np.minimum(np.maximum(changes, -1.0), 1.0)
+        values += changes
+        # The next step would have about the square of this length.
+        if np.abs(changes).max() < _SHORT_STEP:
+            break
     return values
+
+
+@fast_jit
+def _shrunk_quantiles(level, residual, weights, leaf, n_leaves, l2):
+    values, total, reached = np.zeros((n_leaves, 1)), np.zeros(n_leaves), np.zeros(n_leaves)
+    for i in range(len(leaf)):
+        total[leaf[i]] += weights[i]
+    for i in np.argsort(residual):
+        own = leaf[i]
+        before = reached[own]
+        reached[own] += weights[i]
+        if before < level * total[own] <= reached[own]:
+            values[own, 0] = residual[i] * total[own] / (total[own] + l2)
+    return values
+
+
+@vector_jit
+def add_to_state(loss, values, leaf, state):
+    """Add the values of the leaf of every row to its scores, and multiply its odds."""
+    score, odds = state
+    n_samples, n_scores = score.shape
+    add_values(values, leaf, score)
+    if loss == LOGISTIC:
+        factors = np.exp(-values[:, 0])
+        for i in range(n_samples):
+            odds[i, 0] = min(odds[i, 0] * factors[leaf[i]], _LARGEST)
+    elif loss == MULTINOMIAL:
+        ratios = np.empty(values.shape)
+        for own in range(len(values)):
+            ratios[own] = np.exp(values[own] - values[own].max())
+        for i in range(n_samples):
+            own, total = leaf[i], 0.0
+            for k in range(n_scores):
+                odds[i, k] *= ratios[own, k]
+                total += odds[i, k]
+            if total < _SMALLEST:
+                start_odds(loss, score[i : i + 1], odds[i : i + 1])
+                continue
+            for k in range(n_scores):
+                odds[i, k] /= total
+
+
+@fast_jit
+def boost(problem, state, table, chance, penalty, tree):
+    """Fit a tree to the scores, add its values to them, and return the values.
+
+    Parameters
+    ----------
+    problem, state, table : tuple
+        As in ``derivatives`` and ``grow_tree``.
+    chance : tuple of ndarray
+        What is random in the choice of splits: the columns that each level considers, (depth,
+        n_considered); bits of the rows, (n_samples / 8,), of which those that are set choose, with
+        twice their weight, or none, (0,), where all rows choose; directions that the gradients are
+        projected on, (n_scores, 1) or (n_scores, 3).
+    penalty : tuple
+        Penalty, largest number of Newton steps, and factor of the leaf values.
+    tree : tuple of three ndarray of shape (depth,)
+        Output, as in ``grow_tree``.
+    """
+    weights, (columns, bits, sketch) = problem[3], chance
+    n_samples, n_scores = state[0].shape
+    l2, n_steps, rate = penalty
+    slopes = np.empty((n_samples, n_scores)), np.empty((n_samples, n_scores))
+    derivatives(problem, state, *slopes)
+    rows = np.empty(n_samples, dtype=np.uint32)
+    n_rows, every = 0, len(bits) == 0
+    for i in range(n_samples):
+        rows[n_rows] = i
+        n_rows += 1 if every else bits[i >> 3] >> (i & 7) & 1
+    rows = rows[:n_rows]
+    stats = _projected(slopes, weights if every else 2.0 * weights, rows, sketch)
+    leaf = np.empty(n_samples, dtype=np.uint8)
+    grow_tree(table, columns, rows, stats, l2, tree, leaf)
+    values = leaf_values(problem, state, slopes, leaf, 1 << len(columns), l2, n_steps) * rate
+    add_to_state(problem[0], values, leaf, state)
+    return values
+
+
+@fast_jit
+def _projected(slopes, weights, rows, sketch):
+    """Return the weighted projections of the gradients of rows, and their mean curvature."""
+    gradient, curvature = slopes
+    n_scores, n_directions = sketch.shape
+    stats = np.zeros((len(rows), n_directions + 1))
+    for i, row in enumerate(rows):
+        for k in range(n_scores):
+            for s in range(n_directions):
+                stats[i, s] += weights[row] * gradient[row, k] * sketch[k, s]
+            stats[i, n_directions] += weights[row] * curvature[row, k] / n_scores
+    return stats
+
+
+@fast_jit
+def follow(problem, codes, tree, values, score):
+    """Add the values of a tree to the scores of held-out rows, and return their total loss."""
+    leaf = np.empty(len(score), dtype=np.uint8)
+    leaf_codes(codes, tree[0], tree[1], leaf)
+    add_values(values, leaf, score)
+    return total_loss(problem, score)
 
 
 @fast_jit
@@ -321,19 +532,21 @@ def leaf_codes(codes, split_columns, split_codes, leaf):
     """Write the leaf of every row of ``codes``, (n_columns, n_samples), in one tree."""
     leaf[:] = 0
     for d in range(len(split_columns)):
-        if split_codes[d] == NO_SPLIT:
-            continue
-        row = codes[split_columns[d]]
-        for i in range(len(leaf)):
-            leaf[i] |= (row[i] > split_codes[d]) << d
+        if split_codes[d] != NO_SPLIT:
+            _mark(codes[split_columns[d]], split_codes[d], d, leaf)
 
 
 @fast_jit
 def add_values(values, leaf, score):
     """Add the values of the leaf of every row to its scores, (n_samples, n_scores)."""
+    if score.shape[1] == 1:
+        for i in range(len(leaf)):
+            score[i, 0] += values[leaf[i], 0]
+        return
     for i in range(len(leaf)):
+        own = leaf[i]
         for k in range(score.shape[1]):
-            score[i, k] += values[leaf[i], k]
+            score[i, k] += values[own, k]
 
 
 @fast_jit
