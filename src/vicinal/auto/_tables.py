@@ -103,7 +103,10 @@ def read_queries(model: Any, X: Any, reads_frames: bool) -> Any:
     """Check query rows for a fitted model."""
     if reads_frames:
         check_is_fitted(model)
-        return validate_data(model, by_name(X, model), reset=False, skip_check_array=True)
+        X = by_name(X, model)
+        if hasattr(X, "columns") and list(X.columns) == list(model.feature_names_in_):
+            return X  # what is left to check takes longer than the prediction of a row
+        return validate_data(model, X, reset=False, skip_check_array=True)
     if type(X) is np.ndarray and X.ndim == 2:
         X = np.ascontiguousarray(X)  # also columns of a frame, which then need no validation
     if model._reference is None and is_array_api(X):

@@ -9,6 +9,7 @@ arrays and estimators of scikit-learn.
 from collections import Counter
 from itertools import repeat
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +24,8 @@ from vicinal.table import parsing
 OTHER, MISSING = "(other)", "(missing)"
 _DATE_PARTS = ("year", "month", "day", "weekday", "hour")
 _FOLDS = 5
+# What ``lookup`` of fitted columns returned, with a dictionary of the categories.
+_LOOKUPS: WeakKeyDictionary = WeakKeyDictionary()
 
 
 class ColumnEncoder(BaseEstimator):
@@ -41,6 +44,7 @@ class ColumnEncoder(BaseEstimator):
 
     def learn_usual(self, values: np.ndarray) -> None:
         """Store what the values of a column are like, once the encoder is fitted."""
+        _LOOKUPS.pop(self, None)
         labels, missing = parsing.as_labels(values), parsing.missing_values(values)
         self.kind_, self.has_missing_ = values.dtype.kind, bool(missing.any())
         self.known_ = sorted({str(text) for text in labels[self._is_unread(values) & ~missing]})
@@ -49,16 +53,19 @@ class ColumnEncoder(BaseEstimator):
         self.typicality_ = (n_single + 1) / (len(values) + 1)
 
     def unseen(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Return where values are that no training row has, by what they are."""
+        """Return where values are that no training row has, by what they are, if any are."""
         missing = parsing.missing_values(values)
-        found = {"missing values where training rows have none": missing & (not self.has_missing_)}
+        found = {}
+        if not self.has_missing_ and missing.any():
+            found["missing values where training rows have none"] = missing
         was_moment, is_moment = (kind in "mM" for kind in (self.kind_, values.dtype.kind))
         is_number_as_text = self.takes == "text" and values.dtype != object
         if is_number_as_text or (self.takes == "numbers" and was_moment != is_moment):
             return found | {"values of another type": ~missing}
         new = self._is_unread(values) & ~missing
-        if new.any():
-            new[new] = [str(text) not in self.known_ for text in parsing.as_labels(values[new])]
+        if not new.any():
+            return found
+        new[new] = [str(text) not in self.known_ for text in parsing.as_labels(values[new])]
         infinite = new & np.isinf(values) if values.dtype.kind == "f" else np.zeros_like(new)
         return found | {self.unread: new & ~infinite, "infinite numbers": infinite}
 
@@ -256,17 +263,21 @@ class _CategoryColumn(ColumnEncoder):
         raise NotImplementedError
 
     def encode(self, values):
-        categories, lines = self.lookup()
-        codes = {category or None: k for k, category in enumerate(categories)}
+        codes, lines = self._coded()
         labels = parsing.as_labels(values).tolist()
         return lines[np.fromiter(map(codes.get, labels, repeat(-1)), np.int64, len(labels))]
 
+    def _coded(self) -> tuple[dict[str | None, int], np.ndarray]:
+        """Return the line number of every category, and the lines."""
+        if self not in _LOOKUPS:
+            categories, lines = self.lookup()
+            codes = {category or None: k for k, category in enumerate(categories)}
+            _LOOKUPS[self] = codes, lines
+        return _LOOKUPS[self]
+
     def _is_unread(self, values):
-        labels = parsing.as_labels(values).tolist()
-        new = set(labels) - {None, *self.categories_}
-        if not new:
-            return np.zeros(len(values), dtype=bool)
-        return np.array([label in new for label in labels], dtype=bool)
+        codes, labels = self._coded()[0], parsing.as_labels(values).tolist()
+        return np.array([label is not None and label not in codes for label in labels], dtype=bool)
 
 
 @saved()

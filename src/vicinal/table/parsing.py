@@ -27,10 +27,10 @@ class ReadFrame:
     def __init__(self, X: Any) -> None:
         self.shape = X.shape
         self.columns = list(X.columns)
-        is_pandas = hasattr(X, "iloc")
-        given = [column for _, column in X.items()] if is_pandas else X.get_columns()
-        read = _read_pandas if is_pandas else _read_polars
-        self.arrays = [read(column) for column in given]
+        if hasattr(X, "iloc"):
+            self.arrays = [_read_values(X, j, column) for j, column in enumerate(_stored(X))]
+        else:
+            self.arrays = [_read_polars(column) for column in X.get_columns()]
 
 
 def read_column(X: Any, j: int) -> np.ndarray:
@@ -78,6 +78,29 @@ def _read_array(column: np.ndarray) -> np.ndarray:
     return _read_objects(column.tolist())
 
 
+def _stored(X: Any) -> Any:
+    """Return the arrays of a frame of pandas; making a series of each takes longer than a model."""
+    if hasattr(X, "_iter_column_arrays"):
+        return X._iter_column_arrays()
+    return [column.array for _, column in X.items()]
+
+
+def _read_values(X: Any, j: int, column: Any) -> np.ndarray:
+    """Return column ``j`` of a frame of pandas, whose array is ``column``."""
+    if type(column) is np.ndarray:
+        return _read_array(column)
+    if type(column.dtype).__name__ == "CategoricalDtype":
+        return _read_categories(column)
+    return _read_pandas(X.iloc[:, j])
+
+
+def _read_categories(column: Any) -> np.ndarray:
+    codes, known = column.codes.tolist(), column.categories
+    known = known if len(codes) < len(known) else known.tolist()
+    # Code -1 is a missing value.
+    return _read_objects([known[code] if code >= 0 else math.nan for code in codes])
+
+
 def _read_pandas(series: Any) -> np.ndarray:
     if type(series.dtype).__name__ == "PeriodDtype":
         series = series.dt.to_timestamp()  # the start of each
@@ -90,8 +113,7 @@ def _read_pandas(series: Any) -> np.ndarray:
     if kind == "m":
         return series.to_numpy(dtype="timedelta64[us]")
     if type(series.dtype).__name__ == "CategoricalDtype":
-        known = [*series.array.categories.tolist(), math.nan]  # code -1 is a missing value
-        return _read_objects([known[code] for code in series.array.codes.tolist()])
+        return _read_categories(series.array)
     return _read_objects((series if series.dtype == object else series.astype(object)).tolist())
 
 
