@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler, TargetEncoder
@@ -45,6 +46,8 @@ def _before_last_step(model: Any, X: np.ndarray) -> tuple[np.ndarray, Any]:
             X = (X - step.mean_) / step.scale_
         elif type(step) is NormalScores:
             X = normal_scores(X, step.knots_)
+        elif type(step) is PCA and not step.whiten:
+            X = (X - step.mean_) @ step.components_.T
         elif type(step) is ColumnTransformer and _is_of_statistics(step):
             X = _with_statistics(step, X)
         else:

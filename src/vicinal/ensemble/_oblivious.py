@@ -74,6 +74,15 @@ def _category_codes(values: list, known: Any) -> np.ndarray:
     return np.array([codes.get(value, np.nan) for value in values], dtype=np.float64)
 
 
+def _all_codes(X: np.ndarray, categories: list) -> np.ndarray:
+    """Return the category codes of columns of numbers, which often are those numbers."""
+    sizes = np.array([len(known) for known in categories])
+    if all(list(known) == list(range(len(known))) for known in categories):
+        return np.where((X >= 0) & (X < sizes) & (X == np.floor(X)), X, np.nan)
+    pairs = zip(X.T.tolist(), categories, strict=True)
+    return np.column_stack([_category_codes(values, known) for values, known in pairs])
+
+
 def _coded_frame(X: Any, mask: np.ndarray, categories: list) -> Any:
     """Return a frame with the index of its category in each categorical column."""
     columns, known = {name: X[name] for name in X.columns}, iter(categories)
@@ -361,9 +370,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         rows = query_rows(self, X, ensure_all_finite="allow-nan")
         if not is_coded and self.is_categorical_.any():
             rows = rows.copy()
-            columns = np.flatnonzero(self.is_categorical_)
-            for j, known in zip(columns, self.categories_, strict=True):
-                rows[:, j] = _category_codes(rows[:, j].tolist(), known)
+            rows[:, self.is_categorical_] = _all_codes(
+                rows[:, self.is_categorical_], self.categories_
+            )
         return self._columns(rows), rows.dtype
 
     def _raw_scores(self, X):

@@ -64,11 +64,16 @@ class ColumnCodes:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of query rows, (n_columns_of_codes, n_samples)."""
-        parts = [self.numeric_codes(X)]
-        for j, table in zip(self.categorical, self.tables, strict=True):
-            missing = table.shape[1] - 1
-            parts.append(table[:, np.where(np.isnan(X[:, j]), missing, X[:, j]).astype(np.int64)])
-        return np.concatenate(parts)
+        codes = self.numeric_codes(X)
+        if not self.tables:
+            return codes
+        n_rows, sizes = np.array([table.shape for table in self.tables]).T
+        values = X[:, self.categorical].T
+        values = np.where(np.isnan(values), sizes[:, None] - 1, values).astype(np.int64)
+        widths = np.repeat(sizes, n_rows)
+        entries = np.repeat(values, n_rows, axis=0) + (np.cumsum(widths) - widths)[:, None]
+        flat = np.concatenate([table.ravel() for table in self.tables])
+        return np.concatenate([codes, flat[entries]])
 
 
 def joined(parts: list[ColumnCodes]) -> tuple[ColumnCodes, np.ndarray]:

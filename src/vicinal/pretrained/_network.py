@@ -10,7 +10,7 @@ import hashlib
 import io
 import math
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -221,35 +221,36 @@ class Network:
 
     def _cell_block(self, block, x, summary) -> Any:
         """Return new cells of (..., n_columns, n_rows, width)."""
-        move, (*rows, c), heads = self.xp.moveaxis, x.shape, self.cell_heads
+        (*rows, c), heads = x.shape, self.cell_heads
         scores = (_normalised(x) @ summary[0]).reshape(*rows, heads, -1)
         x = x + _softmax(scores).reshape(*rows, -1) @ summary[1]
         qkv = (_normalised(x) @ block["qkv"]).reshape(*rows, 3, heads, c // heads)
         # (..., n_rows, heads, n_columns, size)
-        q, k, v = (move(qkv[..., part, :, :], -4, -2) for part in range(3))
-        scores = packed(q) @ move(k, -1, -2)
+        q, k, v = (_rolled(qkv[..., part, :, :]) for part in range(3))
+        scores = packed(q) @ k.swapaxes(-1, -2)
         scores *= (c // heads) ** -0.5
-        h = move(_softmax(scores) @ v, -2, -4).reshape(x.shape)
+        h = (_softmax(scores) @ v).swapaxes(-3, -2).swapaxes(-4, -3).reshape(x.shape)
         return _add_mlp(block, x + h @ block["out"])
 
     def _pool(self, x) -> Any:
         """Return one token per row of (..., n_columns, n_rows, width)."""
-        move, h = self.xp.moveaxis, _normalised(x)
-        shares = _softmax(move(h @ self.pool_score, -3, -1))
-        pooled = move(shares @ move(h, -3, -2), -2, -3) @ self.pool_value
-        return move(pooled, -3, -2).reshape(*x.shape[:-3], x.shape[-2], -1)
+        h = _normalised(x)
+        shares = _softmax((h @ self.pool_score).swapaxes(-3, -2).swapaxes(-2, -1))
+        pooled = (shares @ h.swapaxes(-3, -2)).swapaxes(-3, -2) @ self.pool_value
+        return pooled.swapaxes(-3, -2).reshape(*x.shape[:-3], x.shape[-2], -1)
 
     def _by_head(self, x) -> Any:
-        return self.xp.moveaxis(x.reshape(*x.shape[:-1], self.row_heads, -1), -3, -2)
+        return x.reshape(*x.shape[:-1], self.row_heads, -1).swapaxes(-3, -2)
 
     def _row_block(self, block, x, keys, values, log_weights, sharpness) -> Any:
-        q = self._by_head(_normalised(x) @ block["qkv"][:, : self.row_width])
-        scores = (q * (sharpness * q.shape[-1] ** -0.5)) @ keys
+        q = _normalised(x) @ block["qkv"][:, : self.row_width]
+        q *= sharpness * (self.row_width // self.row_heads) ** -0.5
+        scores = self._by_head(q) @ keys
         shares = _unscaled_softmax(scores, log_weights)
         # Means of values are scaled instead of the shares: one number for each head and row.
         h = shares @ values
         h /= _sums(shares)
-        h = self.xp.moveaxis(h, -3, -2).reshape(x.shape) @ block["out"]
+        h = h.swapaxes(-3, -2).reshape(x.shape) @ block["out"]
         h += x
         return _add_mlp(block, h)
 
@@ -290,13 +291,25 @@ def _normalised(x: Any) -> Any:
     """Return rows of mean zero and variance one."""
     xp, size = namespace(x), x.shape[-1]
     h = x - _sums(x) / size
-    h *= 1 / xp.sqrt(xp.einsum("...i,...i->...", h, h)[..., None] / size + 1e-5)
+    h *= 1 / xp.sqrt(xp.vecdot(h, h)[..., None] / size + 1e-5)
     return h
+
+
+def _rolled(x: Any) -> Any:
+    """Return an array with its fourth axis from the end as the second."""
+    return x.swapaxes(-4, -3).swapaxes(-3, -2)
 
 
 def _sums(x: Any) -> Any:
     """Return sums along the last axis, which stays; by BLAS, which is faster on short axes."""
-    return x @ namespace(x).ones((x.shape[-1], 1), dtype=x.dtype, device=x.device)
+    if isinstance(x, np.ndarray):
+        return x @ _ones(x.shape[-1], x.dtype)
+    return namespace(x).sum(x, axis=-1, keepdims=True)
+
+
+@lru_cache(maxsize=64)
+def _ones(size: int, dtype: Any) -> np.ndarray:
+    return np.ones((size, 1), dtype)
 
 
 def _softmax(scores: Any, log_weights: Any = None) -> Any:
