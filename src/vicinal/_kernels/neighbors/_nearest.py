@@ -254,6 +254,38 @@ def _product_bound(reach, scale, norm, gamma):
     return bound + abs(bound) * gamma
 
 
+@jit
+def _first_reach(products, pairs, i, k, largest):
+    """Return a squared distance within which ``k`` of the rows of some products are.
+
+    Bisection finds a product that as many are below; it is a lower bound, whose distance from the
+    scaled squared distance is bounded by the same rounding.
+    """
+    codes, code = pairs.row_codes, pairs.query_codes[i]
+    low, high = np.inf, -np.inf
+    for j in range(products.shape[0]):
+        low, high = min(low, products[j]), max(high, products[j])
+    if not (high - low < np.inf and pairs.norms[i] < _FAR):
+        return np.inf
+    low, high = np.float64(low), np.float64(high)
+    found = -1
+    for _ in range(14):
+        middle = 0.5 * (low + high) if found >= 0 else high
+        inside = 0
+        for j in range(products.shape[0]):
+            inside += (products[j] <= middle) & (codes[j] != code)
+        if inside < k:
+            if found < 0:
+                return np.inf
+            low = middle
+        else:
+            found, high = inside, middle
+            if inside <= k + k // 16:
+                break
+    slack = 5.0 * pairs.gamma * (largest + pairs.norms[i]) + np.finfo(products.dtype).tiny * 2e3
+    return (high + pairs.norms[i] + slack) / (pairs.scale * pairs.scale)
+
+
 class Pairs(NamedTuple):
     """Queries and rows to be paired; ``left``, ``norms`` and ``rows``, ``scale`` as `ProductRows`.
 
@@ -287,6 +319,7 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
     held_rows = np.empty((QUERY_BLOCK, capacity), np.int64)
     counts = np.empty(QUERY_BLOCK, np.int64)
     reach = np.empty(QUERY_BLOCK, np.float64)  # not below the k-th squared distance so far
+    largest = np.float64(rows[:ROW_BLOCK, -1].max()) * 1.01
     for start in range(0, Q.shape[0], QUERY_BLOCK):
         stop = min(start + QUERY_BLOCK, Q.shape[0])
         counts[:] = 0
@@ -299,6 +332,8 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
                 query = Q[start + i]
                 code = query_codes[start + i]
                 norm = norms[start + i]
+                if first == 0:
+                    reach[i] = _first_reach(products[i], pairs, start + i, n_neighbors, largest)
                 bound = _product_bound(reach[i], scale, norm, gamma)
                 count = counts[i]
                 for offset in range(0, last - first, _SEGMENT):
@@ -336,17 +371,24 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
 def sort_rows(distances, indices):
     """Sort each row of both arrays in place by distance, then by index."""
     # NumPy's sort is vectorised but not stable; ties are put right where there are any.
-    _reorder(distances, indices, slice(None), np.argsort(distances, axis=1))
-    is_tie = distances[:, 1:] == distances[:, :-1]
-    wrong = np.flatnonzero((is_tie & (indices[:, 1:] < indices[:, :-1])).any(axis=1))
-    if wrong.size:
-        order = np.lexsort((indices[wrong], distances[wrong]), axis=1)
-        _reorder(distances, indices, wrong, order)
+    order = np.argsort(distances, axis=1)
+    distances[:] = np.take_along_axis(distances, order, axis=1)
+    indices[:] = np.take_along_axis(indices, order, axis=1)
+    is_wrong = (distances[:, 1:] == distances[:, :-1]) & (indices[:, 1:] < indices[:, :-1])
+    if is_wrong.any():
+        _sort_ties(distances, indices)
 
 
-def _reorder(distances, indices, some, order):
-    distances[some] = np.take_along_axis(distances[some], order, axis=1)
-    indices[some] = np.take_along_axis(indices[some], order, axis=1)
+@jit
+def _sort_ties(distances, indices):
+    """Sort the indices of equal distances, which follow each other."""
+    for i in range(distances.shape[0]):
+        for j in range(1, distances.shape[1]):
+            at, row = j, indices[i, j]
+            while at > 0 and distances[i, at - 1] == distances[i, j] and indices[i, at - 1] > row:
+                indices[i, at] = indices[i, at - 1]
+                at -= 1
+            indices[i, at] = row
 
 
 @jit
