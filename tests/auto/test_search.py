@@ -1,7 +1,7 @@
 """Trials of base models: samples, folds, groups and the time limit."""
 
 import warnings
-from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,11 +24,10 @@ from vicinal.auto._base_models import FAMILIES, Rules, Spec, TableShape, default
 from vicinal.auto._scorers import ClassScorer, RegressionScorer
 from vicinal.auto._search import (
     Search,
-    Skipped,
     Trial,
     TrialData,
     choose_pool,
-    expected_gain,
+    expected_gains,
     split_folds,
 )
 
@@ -206,13 +205,10 @@ def noisy_trials(n_rows, noises, seed=0):
 def test_a_model_of_independent_errors_promises_to_reduce_the_loss():
     _, scorer, trials = noisy_trials(2000, [0.5, 0.5, 2.0])
     first = np.arange(400)
-    gain = [
-        expected_gain(trials[:1], scorer, trial.predictions[:, first], first)
-        for trial in trials[1:]
-    ]
-    assert gain[0] == pytest.approx(0.5, abs=0.1)  # a mean of two has half the variance
-    assert gain[1] < 0.12
-    copy = expected_gain(trials[:1], scorer, trials[0].predictions[:, first], first)
+    firsts = [trial.predictions[:, first] for trial in trials]
+    copy, independent, noisy = expected_gains(trials[:1], scorer, firsts)
+    assert independent == pytest.approx(0.5, abs=0.1)  # a mean of two has half the variance
+    assert noisy < 0.12
     assert copy == pytest.approx(0.0, abs=1e-12)
 
 
@@ -221,21 +217,80 @@ def test_first_folds_are_compared_after_the_same_calibration():
     cautious, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
     scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
     trials = [Trial(Spec("cautious", None), [{}], cautious[None], scorer.losses(cautious[None]))]
-    first = np.arange(52)
-    assert abs(expected_gain(trials, scorer, sure[None, :52], first)) < 0.05
     wrong = np.roll(sure, 1, axis=1)
-    assert expected_gain(trials, scorer, wrong[None, :52], first) < 0.0
+    gains = expected_gains(trials, scorer, [sure[None, :52], wrong[None, :52]])
+    assert abs(gains[0]) < 0.05
+    assert gains[1] < 0.0
+
+
+@pytest.fixture
+def prepared_trials(monkeypatch):
+    """A search over models with given predictions, and the names of those predicted in turn."""
+    y, scorer, trials = noisy_trials(500, [0.5, 0.5, 0.4, 2.0])
+    folds = list(np.arange(500).reshape(5, 100))
+    data = TrialData({}, y, None, folds=folds, judged=np.arange(500))
+    names, calls = ["base", "independent", "best", "noise"], []
+
+    def predict(search, spec, folds):
+        calls.append((spec.name, len(folds)))
+        rows = np.concatenate(folds)
+        return HeldOut([{}], rows, trials[names.index(spec.name)].predictions[:, rows])
+
+    monkeypatch.setattr(Search, "_predict_folds", predict)
+    specs = [Spec(name, DecisionTreeClassifier(), once=True, seconds=1.0) for name in names]
+    return Search(data, scorer), specs, calls
 
 
 @pytest.mark.parametrize(("price", "is_skipped"), [(0.0, False), (0.1, False), (3.0, True)])
-def test_models_whose_gain_is_below_the_price_of_their_time_are_skipped(price, is_skipped):
-    y, scorer, trials = noisy_trials(500, [0.5, 0.5])
-    data = TrialData({}, y, None, judged=np.arange(500))
-    search = Search(data, scorer, price=price)
-    search.trials = trials[:1]
-    first = HeldOut([{}], np.arange(100), trials[1].predictions[:, :100])
-    with pytest.raises(Skipped, match="must reduce it by") if is_skipped else nullcontext():
-        search._check_gain(first, Spec("new", None, seconds=1.0))
+def test_models_whose_gain_is_below_the_price_of_their_time_are_skipped(
+    prepared_trials, price, is_skipped
+):
+    search, specs, calls = prepared_trials
+    search.price = price
+    search.run(specs[:2], cuts=True)
+    search.finish()
+    assert [one.spec.name for one in search.judged()] == ["base", "independent"][: 2 - is_skipped]
+    assert ("must reduce it by" in search.trials[1].reason) == is_skipped
+    assert calls[-1] == ("independent", 1 if is_skipped else 4)
+
+
+def test_trials_wait_after_their_first_fold_and_the_best_promise_goes_on(prepared_trials):
+    search, specs, calls = prepared_trials
+    search.run(specs, cuts=True)
+    assert calls == [("base", 1), ("base", 4), ("independent", 1), ("best", 1), ("noise", 1)]
+    assert [one.spec.name for one in search.judged()] == ["base"]
+    assert list(search.tried) == ["base", "independent", "best", "noise"]
+    search.finish()
+    assert calls[5:7] == [("best", 4), ("independent", 4)]
+    assert [one.reason for one in search.trials[:3]] == ["", "", ""]
+
+
+def test_a_better_model_makes_a_similar_one_unpromising(prepared_trials):
+    search, specs, calls = prepared_trials
+    search.price = 0.05
+    twin = replace(specs[2], seconds=2.0)
+    search.run([*specs[:3], twin], cuts=True)
+    search.finish()
+    assert calls.count(("best", 4)) == 1
+    assert "promises no gain" in search.trials[3].reason or "must" in search.trials[3].reason
+
+
+def test_nothing_waits_within_a_time_limit(prepared_trials, clock):
+    search, specs, calls = prepared_trials
+    search.deadline = 1000.0
+    search.run(specs[:3], cuts=True)
+    assert [one.spec.name for one in search.judged()] == ["base", "independent", "best"]
+    assert calls[2:4] == [("independent", 1), ("independent", 4)]
+
+
+def test_a_first_fold_that_is_not_finite_ends_the_trial(prepared_trials, monkeypatch):
+    search, specs, _ = prepared_trials
+    search.run(specs[:1], cuts=True)
+    broken = HeldOut([{}], np.arange(100), np.full((1, 100, 1), np.nan))
+    monkeypatch.setattr(Search, "_predict_folds", lambda *_: broken)
+    search.run(specs[1:2], cuts=True)
+    assert search.trials[1].reason == "it predicted NaN or infinity"
+    assert search.trials[1].first is None
 
 
 @pytest.mark.parametrize(("price", "n_models"), [(0.0, 3), (0.5, 2), (2.0, 1)])
@@ -300,6 +355,7 @@ def test_forty_simulated_fits_keep_their_time_limit(clock, monkeypatch):
         for family, reason in default_families(shape).items():
             if not reason:
                 search.run(FAMILIES[family](shape, search.tried), cuts=True)
+        search.finish()
         auto_fit._fit_pool(search, data, None)
         excess.append(clock[0] / limit)
     assert max(excess) <= 1.1

@@ -1,7 +1,7 @@
 """Try base models one after another on rows they have not seen, and average the best."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -57,6 +57,8 @@ _BEHIND, _SLACK = 1.5, 0.05
 _CERTAIN, _SEPARATED = 2.0, 3.0
 # Models of less than so many seconds are always tried.
 _CHEAP = 0.2
+# Reasons of a trial that has not ended, and of one without finite predictions.
+_WAITS, _NOT_FINITE = "its trial has not ended", "it predicted NaN or infinity"
 # How many times as long as estimated a model may take while the pace of the machine is unknown.
 _UNKNOWN_PACE = 3.0
 # What cannot be stopped after its first fold may take so many times as long as expected.
@@ -156,6 +158,12 @@ class Trial:
         :class:`~vicinal._base.HeldOut`.
     model : BaseModel or None
         The model in the ensemble, once it was fitted to all rows.
+    cuts : bool
+        Whether its gain after the first fold must pay for its time.
+    first : ndarray of shape (n_candidates, n_first_entries, n_outputs) or None
+        Predictions for the first fold, of the model or of its probe, while the trial waits.
+    steps : generator
+        What continues the trial.
     """
 
     spec: Spec
@@ -167,10 +175,14 @@ class Trial:
     reason: str = ""
     fitted: Callable[..., Any] | None = None
     model: Any = None
+    cuts: bool = False
+    first: Any = None
+    steps: Any = None
 
-
-class Skipped(Exception):
-    """A base model is not tried further; the message states why."""
+    @property
+    def is_priced(self) -> bool:
+        """Whether its gain must pay for its time; a cheap model is always tried."""
+        return self.cuts and self.spec.seconds >= _CHEAP
 
 
 @dataclass
@@ -207,47 +219,114 @@ class Search:
     tried: dict[str, float] = field(default_factory=dict)
 
     def run(self, specs: Iterable[Spec], *, cuts: bool) -> None:
-        """Try models in turn; with ``cuts`` those that do not pay end with their first fold."""
+        """Try models in turn; with ``cuts`` they wait after their first fold for ``finish``.
+
+        Within a time limit nothing waits.
+        """
         for spec in specs:
-            trial = self._try(spec, cuts)
+            trial = Trial(spec, reason=spec.reason or _WAITS, cuts=cuts)
             self.trials.append(trial)
-            if not trial.reason:
+            if not spec.reason:
+                self._begin(trial)
+            if trial.first is not None:
+                self._drop_unpromising([trial])
+            if np.isfinite(self.deadline):
+                self.finish()
+            if trial.first is not None:
+                part = self.scorer.part(np.arange(trial.first.shape[1]))
+                self.tried[spec.name] = float((part.losses(trial.first) @ part.share).min())
+            elif not trial.reason:
                 self.tried[spec.name] = float((trial.losses @ self.scorer.share).min())
+
+    def finish(self) -> None:
+        """Continue the trials that wait: always the one that promises most, while one pays."""
+        while waiting := [trial for trial in self.trials if trial.first is not None]:
+            promises = self._drop_unpromising(waiting)
+            if max(promises) > 0.0:
+                self._advance(waiting[int(np.argmax(promises))])
 
     def judged(self) -> list[Trial]:
         """Return the trials that have predictions."""
         return [trial for trial in self.trials if not trial.reason]
 
-    def _try(self, spec: Spec, cuts: bool) -> Trial:
-        if spec.reason:
-            return Trial(spec, reason=spec.reason)
-        spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
-        start = _clock.now()
+    def _begin(self, trial: Trial) -> None:
+        """Try a model until it waits or ends."""
+        estimator, n_judged = seeded_clone(trial.spec.estimator, self.seed), len(self.judged())
+        spec = trial.spec = replace(trial.spec, estimator=estimator)
         # However short the time, a linear model follows the constant, which alone is of no use.
-        is_exempt = len(self.judged()) < (2 if spec.whole and spec.seconds < _CHEAP else 1)
-        if not is_exempt and start + self._reserved() + self._first_seconds(spec) > self.deadline:
-            return Trial(spec, reason="no time was left")
-        if self.data.is_weighted and not takes_weights(spec.estimator):
-            return Trial(spec, reason=f"{last_step(spec.estimator)!r} takes no sample_weight")
+        is_exempt = n_judged < (2 if spec.whole and spec.seconds < _CHEAP else 1)
+        expected = _clock.now() + self._reserved() + self._first_seconds(spec)
+        if not is_exempt and expected > self.deadline:
+            trial.reason = "no time was left"
+        elif self.data.is_weighted and not takes_weights(spec.estimator):
+            trial.reason = f"{last_step(spec.estimator)!r} takes no sample_weight"
+        else:
+            waits = n_judged > 0 and (trial.is_priced or np.isfinite(self.deadline))
+            trial.steps = self._held_out(trial, waits)
+            self._advance(trial)
+
+    def _advance(self, trial: Trial) -> None:
+        """Continue a trial until it waits or ends."""
+        start = _clock.now()
+        trial.first = None
         try:
-            found = self._held_out(spec, start, cuts)
-        except Skipped as reason:
-            return Trial(spec, reason=str(reason))
+            first = next(trial.steps).predictions
+            if np.isfinite(first).all():
+                trial.first = first
+            else:
+                trial.reason = _NOT_FINITE
+        except StopIteration as end:
+            self._judge(trial, end.value)
         except Exception as error:
-            return Trial(spec, reason=f"{type(error).__name__}: {error}")
-        if not np.isfinite(found.predictions).all():
-            return Trial(spec, reason="it predicted NaN or infinity")
-        losses = self.scorer.losses(found.predictions)
-        seconds = _clock.now() - start
-        n_fits = len(self.data.first_folds if spec.once else self.data.folds)
+            trial.reason = f"{type(error).__name__}: {error}"
+        trial.seconds += _clock.now() - start
+        n_fits = len(self._folds(trial.spec))
         # What the trial has learned from all rows is not learned again.
-        is_learned = found.fitted is not None and self.data.growth == 1.0
+        is_learned = trial.fitted is not None and self.data.growth == 1.0
         # Some estimators average several runs when they are fitted, but not in the folds.
-        n_runs = getattr(last_step(spec.estimator), "n_runs", 1)
+        n_runs = getattr(last_step(trial.spec.estimator), "n_runs", 1)
         share = _LEARNED if is_learned else n_runs
-        fit_seconds = share * seconds / n_fits * self.data.growth
-        times = seconds, fit_seconds
-        return Trial(spec, found.candidates, found.predictions, losses, *times, fitted=found.fitted)
+        trial.fit_seconds = share * trial.seconds / n_fits * self.data.growth
+
+    def _judge(self, trial: Trial, found: HeldOut) -> None:
+        """Store the predictions of a trial."""
+        if not np.isfinite(found.predictions).all():
+            trial.reason = _NOT_FINITE
+            return
+        trial.reason, trial.candidates, trial.fitted = "", found.candidates, found.fitted
+        trial.predictions, trial.losses = found.predictions, self.scorer.losses(found.predictions)
+
+    def _drop_unpromising(self, waiting: list[Trial]) -> list[float]:
+        """Return what waiting trials promise to gain beyond their price; drop those below it.
+
+        Those that would not fit the time are dropped, too.
+        """
+        gains = expected_gains(self.judged(), self.scorer, [trial.first for trial in waiting])
+        promises = []
+        for trial, gain in zip(waiting, gains, strict=True):
+            gain, least = trial.spec.bonus + gain, self.least_gain(trial.spec)
+            share = len(self._folds(trial.spec)) - 1.0 + self.data.growth
+            if trial.spec.probe is not None:
+                share = trial.spec.probe_share
+            seconds = share * trial.seconds
+            if _clock.now() + seconds + self._reserved() > self.deadline:
+                trial.reason = f"about {seconds:.1f} s would not fit the time"
+            elif not trial.is_priced:
+                promises.append(np.inf)
+                continue
+            elif gain <= 0.0:
+                trial.reason = "its first fold promises no gain"
+            elif gain <= least:
+                trial.reason = (
+                    f"its first fold promises to reduce the loss by {gain:.2%}; about "
+                    f"{trial.spec.seconds:.1f} s must reduce it by {least:.2%}"
+                )
+            else:
+                promises.append(gain - least)
+                continue
+            promises.append(-np.inf)
+            trial.first = None
+        return promises
 
     def _first_seconds(self, spec: Spec) -> float:
         """Return the expected time until a trial can be stopped, at the pace of those before."""
@@ -265,28 +344,27 @@ class Search:
         """Return the time that the fits to all rows will take."""
         return sum(sorted(trial.fit_seconds for trial in self.judged())[-_MAX_MODELS:])
 
-    def _check_time(self, start: float, factor: float) -> None:
-        """Skip a model that would take too long, a factor times what it has taken since start."""
-        seconds = (_clock.now() - start) * factor
-        if self.judged() and start + seconds + self._reserved() > self.deadline:
-            raise Skipped(f"about {seconds:.1f} s would not fit the time")
+    def _folds(self, spec: Spec) -> list:
+        """Return the folds that a model is tried on."""
+        return self.data.splits or (self.data.first_folds if spec.once else self.data.folds)
 
-    def _held_out(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
-        """Return the predictions of every candidate for every entry."""
-        data = self.data
-        folds = data.splits or (data.first_folds if spec.once else data.folds)
-        if cuts and spec.probe is not None:
+    def _held_out(self, trial: Trial, waits: bool) -> Generator[HeldOut, None, HeldOut]:
+        """Return the predictions of every candidate for every entry; yield those of the first fold.
+
+        Without ``waits`` nothing is yielded.
+        """
+        data, spec, folds = self.data, trial.spec, self._folds(trial.spec)
+        if waits and trial.cuts and spec.probe is not None:
             probe = replace(spec, estimator=seeded_clone(spec.probe, self.seed))
             first = self._predict_folds(probe, folds[:1])
-            self._check_time(start, spec.probe_share)
-            self._check_gain(first, spec)
-        if self._takes_all_folds(spec, cuts):
+            if len(first.rows):
+                yield first
+        if self._takes_all_folds(trial):
             found = self._predict_folds(spec, folds)
         else:
             first = self._predict_folds(spec, folds[:1])
-            self._check_time(start, len(folds) + data.growth)
-            if cuts:
-                self._check_gain(first, spec)
+            if waits and len(first.rows):
+                yield first
             rest = first.more or partial(self._predict_folds, spec)
             found = _joined(first, rest(folds[1:]))
         if not spec.once or data.splits:
@@ -297,12 +375,12 @@ class Search:
         predictions = found.predictions[:, position[data.entries]]
         return HeldOut(found.candidates, data.entries, predictions, found.fitted)
 
-    def _takes_all_folds(self, spec: Spec, cuts: bool) -> bool:
+    def _takes_all_folds(self, trial: Trial) -> bool:
         """Return whether all folds are predicted together, not the first one alone as a test."""
-        model = last_step(spec.estimator)
-        if spec.whole or not hasattr(model, "held_out"):
-            return spec.whole
-        return not cuts and not getattr(model, "_fits_each_fold", False)
+        model = last_step(trial.spec.estimator)
+        if trial.spec.whole or not hasattr(model, "held_out"):
+            return trial.spec.whole
+        return not trial.cuts and not getattr(model, "_fits_each_fold", False)
 
     def _predict_folds(self, spec: Spec, folds) -> HeldOut:
         data = self.data
@@ -340,21 +418,6 @@ class Search:
         predictions = np.concatenate(parts)
         rows = np.concatenate([split.test for split in splits])
         return HeldOut(grid, rows, predictions.reshape(len(grid), len(rows), -1))
-
-    def _check_gain(self, first: HeldOut, spec: Spec) -> None:
-        """Skip a model whose expected gain after its first fold is below the price of its time."""
-        trials, entries = self.judged(), np.arange(len(first.rows))
-        if not trials or not len(entries) or spec.seconds < _CHEAP:
-            return
-        gain = spec.bonus + expected_gain(trials, self.scorer, first.predictions, entries)
-        least = self.least_gain(spec)
-        if gain <= 0.0:
-            raise Skipped("its first fold promises no gain")
-        if gain <= least:
-            raise Skipped(
-                f"its first fold promises to reduce the loss by {gain:.2%}; about "
-                f"{spec.seconds:.1f} s must reduce it by {least:.2%}"
-            )
 
     def least_gain(self, spec: Spec) -> float:
         """Return the price of the time of a model: the gain that it must bring."""
@@ -400,30 +463,32 @@ def _adapted(split: Split, spec: Spec, setting: dict) -> Any:
     return estimator.set_params(**signs_for(spec, split.signs[spec.encoding], categorical) or {})
 
 
-def expected_gain(
-    trials: list[Trial], scorer: Scorer, predictions: np.ndarray, entries: np.ndarray
-) -> float:
-    """Return the relative reduction of the loss that adding a model to the ensemble may bring.
+def expected_gains(trials: list[Trial], scorer: Scorer, firsts: list[np.ndarray]) -> list[float]:
+    """Return the relative reductions of the loss that adding models to the ensemble may bring.
 
-    The ensemble is the weighted average of the models tried; ``predictions`` are those of every
-    candidate of the new model for the first entries, on which the gain is computed. A share of
-    its standard error is added: few rows are no reason to skip a model.
+    The ensemble is the weighted average of the models tried; ``firsts`` are the predictions of
+    every candidate of each new model for the first entries, on which the gain is computed. A share
+    of its standard error is added: few rows are no reason to skip a model.
     """
-    whole = np.arange(len(scorer.share))
+    whole, entries = np.arange(len(scorer.share)), np.arange(firsts[0].shape[1])
     pool = choose_pool(trials, scorer, whole, whole, sharpness=(1.0,))
     part = scorer.part(entries)
     # Both are calibrated on the same rows: fewer rows make probabilities less confident.
     ensemble = pool.mix(entries)
     ensemble = part.calibrated(ensemble, part.slopes(ensemble[None])[0])
-    best = int((part.losses(predictions) @ part.share).argmin())
-    new = part.calibrated(predictions[best], part.slopes(predictions[[best]])[0])
     losses = part.row_losses(ensemble)
-    gains = []
-    for weight in _ADDED_WEIGHTS:
-        gain = losses - part.row_losses((1.0 - weight) * ensemble + weight * new)
-        mean = part.share @ gain
-        gains.append(mean + part.optimism * np.sqrt(part.share**2 @ (gain - mean) ** 2))
-    return float(max(gains) / max(part.share @ losses, np.finfo(np.float64).tiny))
+    least = max(part.share @ losses, np.finfo(np.float64).tiny)
+    found = []
+    for predictions in firsts:
+        best = int((part.losses(predictions) @ part.share).argmin())
+        new = part.calibrated(predictions[best], part.slopes(predictions[[best]])[0])
+        gains = []
+        for weight in _ADDED_WEIGHTS:
+            gain = losses - part.row_losses((1.0 - weight) * ensemble + weight * new)
+            mean = part.share @ gain
+            gains.append(mean + part.optimism * np.sqrt(part.share**2 @ (gain - mean) ** 2))
+        found.append(float(max(gains) / least))
+    return found
 
 
 def _joined(first: HeldOut, rest: HeldOut) -> HeldOut:
@@ -468,6 +533,7 @@ def search_models(
             search.run(_specs(entry, shape, search.tried), cuts=isinstance(entry, str))
             last = search.trials[-1].spec.name if search.trials else str(entry)
             progress.advance(note=last)
+        search.finish()
     search.run(skipped, cuts=True)
     if not search.judged():
         why = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
