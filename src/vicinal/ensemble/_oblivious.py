@@ -132,7 +132,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         ``None`` selects nothing.
     n_runs : int, default=4
         Runs whose scores are averaged, each with random numbers of its own: rows, columns,
-        projections, and orders of the rows. One where nothing is random; fewer where the
+        directions, and orders of the rows. One where nothing is random; fewer where the
         leaves of all runs would hold more than 500,000 numbers.
     n_iter_no_change : int, default=50
         The search for the number of rounds stops when the held-out loss has not fallen for this
@@ -141,7 +141,7 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         Folds at once, in threads, through joblib; ``None`` is one, unless
         ``joblib.parallel_config`` sets another number. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Folds, sampled rows and columns, projections of gradients and orders of the rows.
+        Folds, sampled rows and columns, directions of gradients and orders of the rows.
 
     Attributes
     ----------
@@ -174,8 +174,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         {\sum_{i \in l} u_i w_i h_i + \lambda}
 
     over the leaves :math:`l` it leads to, where :math:`h_i` is the second derivative of the loss
-    (with several scores, squared gradients are summed and second derivatives averaged over them;
-    with more than three, the gradients are projected on three random directions, as in [2]_).
+    (with several scores, the gradients are projected on a random direction, as in [2]_, and second
+    derivatives averaged).
     The values of the leaves minimise the penalised loss
 
     .. math:: \sum_{i \in l} w_i L(y_i, F_i + v_l) + \frac{\lambda}{2} \|v_l\|^2
@@ -268,7 +268,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
             path = select_rounds(data, candidates, rng)
             settings, n_rounds, self.validation_score_ = path.settings, path.n_rounds, path.losses
         n_leaves = n_rounds * 2**settings.depth * settings.n_scores
-        is_random = settings.bootstrap or settings.max_features < 1.0 or self.is_categorical_.any()
+        is_random = settings.bootstrap or settings.max_features < 1.0 or settings.n_scores > 1
+        is_random = is_random or self.is_categorical_.any()
         n_runs = max(1, min(self.n_runs, _MAX_LEAVES // n_leaves)) if is_random else 1
 
         def run(seed: int) -> Boosting:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from vicinal._base import TrainingData, random_seeds, saved, thread_map
 from vicinal._kernels.ensemble import _oblivious as kernels
@@ -15,13 +16,11 @@ _CATEGORY_BINS, _PERMUTATIONS, _PRIOR = 16, 4, 1.0
 # of a few numbers are noisy. Classes gain hardly anything by them, at twice the time.
 _MAX_INDICATORS = 32
 # Settings whose loss on the first fold exceeds the least by this factor are not tried on others.
-_NEAR = 1.03
+_NEAR = 1.01
 # The search for rounds and depth learns faster by this factor, and takes fewer rounds.
 _SPEED = 2
-# Rounds between two looks at the held-out rows.
+# Rounds between two looks at the held-out rows, and rounds whose random numbers are held at once.
 _STEP = 10
-# With more classes, splits are chosen by random projections of the gradients, so many.
-_DIRECTIONS = 3
 # Newton steps of the leaf values under the logistic loss; other losses take one.
 _LOGISTIC_STEPS = 5
 
@@ -56,7 +55,7 @@ class ColumnCodes:
     def numeric_codes(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of the numeric columns."""
         codes = np.empty((len(self.numeric), len(X)), dtype=np.uint8)
-        values = np.ascontiguousarray(X[:, self.numeric], dtype=np.float64)
+        values = np.ascontiguousarray(X[:, self.numeric].T, dtype=np.float64)
         pairs = zip(self.numeric, self.edges, strict=True)  # a damaged file may lack columns
         starts = np.cumsum([0, *(len(edges) for _, edges in pairs)])
         kernels.bin_columns(values, np.concatenate([*self.edges, []]), starts, codes)
@@ -195,7 +194,8 @@ class Boosting:
         self.held: Any = held
         if held is not None:
             self.held_codes = self.codes.columns(held.X)
-            self.held_score = np.tile(self.intercept, (len(held), 1))
+            score = np.tile(self.intercept, (len(held), 1))
+            self.held_state = score, np.empty(score.shape)
             targets = held.y.astype(np.float64), held.weights
             self.held_problem = settings.loss, settings.level, *targets
 
@@ -213,25 +213,31 @@ class Boosting:
         return np.log(mean) - np.log(mean).mean()
 
     def advance(self, n_rounds: int) -> "Boosting":
-        """Fit further rounds."""
+        """Fit further rounds, of which few at a time get their random numbers and exact odds."""
+        for done in range(0, n_rounds, _STEP):
+            self._advance(min(_STEP, n_rounds - done))
+        return self
+
+    def _advance(self, n_rounds: int) -> None:
         s, shape = self.settings, (n_rounds, self.settings.depth)
         n_steps = _LOGISTIC_STEPS if s.loss == kernels.LOGISTIC else 1
         penalty = float(s.model.l2_regularization), n_steps, s.learning_rate
         trees = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.uint8), np.empty(shape)
-        kernels.start_odds(s.loss, *self.state)
-        for *tree, order, columns, bits, sketch in zip(*trees, *self._random(*shape), strict=True):
+        for score, odds in (self.state, *([] if self.held is None else [self.held_state])):
+            odds[:] = _odds(s.loss, score)
+        rounds = zip(*trees, *self._random(*shape), strict=True)
+        for *splits, order, columns, bits, direction in rounds:
+            tree, chance = tuple(splits), (columns, bits, direction)
             table = self.codes.ordered_by(order), self.codes.n_codes
-            chance = columns, bits, sketch
-            values = kernels.boost(self.problem, self.state, table, chance, penalty, tuple(tree))
-            self.splits.append(tuple(tree))
+            values = kernels.boost(self.problem, self.state, table, chance, penalty, tree)
+            self.splits.append(tree)
             self.values.append(values)
             if self.held is not None:
-                held = self.held_problem, self.held_codes, tuple(tree), values, self.held_score
-                self.losses.append(kernels.follow(*held))
-        return self
+                held = self.held_problem, self.held_state, self.held_codes
+                self.losses.append(kernels.follow(*held, tree, values))
 
     def _random(self, n_rounds: int, depth: int) -> tuple:
-        """Return orders, columns to consider, bits of the rows and sketches of some rounds."""
+        """Return orders, columns to consider, bits of the rows and directions of some rounds."""
         s, rng, n_columns = self.settings, self.rng, len(self.codes.codes)
         orders = rng.randint(_PERMUTATIONS, size=n_rounds)
         columns = np.tile(np.arange(n_columns), (n_rounds, depth, 1))
@@ -240,13 +246,13 @@ class Boosting:
             columns = np.sort(rng.uniform(size=columns.shape).argsort(axis=2)[..., :size], axis=2)
         n_bytes = (len(self.y) + 7) // 8 if s.bootstrap else 0
         bits = np.array(bytearray(rng.bytes(n_rounds * n_bytes)), dtype=np.uint8)
-        sketches = np.tile(np.eye(s.n_scores), (n_rounds, 1, 1))
-        if s.n_scores > _DIRECTIONS:
-            # Gradients sum to zero over the scores: so do these orthogonal directions.
-            normal = rng.normal(size=(n_rounds, s.n_scores, _DIRECTIONS))
-            directions = np.linalg.qr(normal - normal.mean(axis=1, keepdims=True))[0]
-            sketches = directions * np.sqrt((s.n_scores - 1) / _DIRECTIONS)
-        return orders, columns, bits.reshape(n_rounds, n_bytes), sketches
+        directions = np.ones((n_rounds, s.n_scores))
+        if s.n_scores > 1:  # gradients sum to zero over the scores
+            directions = rng.normal(size=directions.shape)
+            directions -= directions.mean(axis=1, keepdims=True)
+            lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+            directions *= np.sqrt(s.n_scores - 1.0) / lengths
+        return orders, columns, bits.reshape(n_rounds, n_bytes), directions
 
     def held_scores(self, n_rounds: int) -> np.ndarray:
         """Return the scores of the held-out rows after some rounds."""
@@ -255,6 +261,13 @@ class Boosting:
         trees = np.stack(columns), np.stack(codes), np.stack(self.values[:n_rounds])
         kernels.add_trees(self.held_codes, *trees, score)
         return score
+
+
+def _odds(loss: int, score: np.ndarray) -> np.ndarray:
+    """Return what the derivatives need: rounds multiply it instead of computing exponentials."""
+    if loss == kernels.LOGISTIC:
+        return np.exp(-np.clip(score, -500.0, 500.0))
+    return softmax(score, axis=1)
 
 
 def _folds(data: TrainingData, n_folds: int, rng) -> list[np.ndarray]:

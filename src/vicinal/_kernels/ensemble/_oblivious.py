@@ -56,18 +56,17 @@ def bin_columns(X, edges, starts, codes):
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_columns)
+    X : ndarray of shape (n_columns, n_samples)
         Values.
     edges, starts : ndarray
         Edges of all columns in a row; those of column j are ``edges[starts[j]:starts[j + 1]]``.
     codes : ndarray of uint8 of shape (n_columns, n_samples)
         Output.
     """
-    n_samples, n_columns = X.shape
-    for j in range(n_columns):
+    for j in range(len(X)):
         first, last = starts[j], starts[j + 1]
-        for i in range(n_samples):
-            value = X[i, j]
+        for i in range(X.shape[1]):
+            value = X[j, i]
             if np.isnan(value):
                 codes[j, i] = 0
                 continue
@@ -121,26 +120,6 @@ def ordered_statistics(categories, targets, weights, order, n_categories, prior,
 
 
 @vector_jit
-def start_odds(loss, score, odds):
-    """Write what the derivatives need of the scores, which rounds multiply instead of computing it.
-
-    Of the logistic loss ``e^-F``, of the multinomial loss the probabilities of the classes; other
-    losses need nothing.
-    """
-    n_samples, n_scores = score.shape
-    for i in range(n_samples):
-        if loss == LOGISTIC:
-            odds[i, 0] = min(np.exp(-score[i, 0]), _LARGEST)
-        elif loss == MULTINOMIAL:
-            top, total = score[i].max(), 0.0
-            for k in range(n_scores):
-                odds[i, k] = np.exp(score[i, k] - top)
-                total += odds[i, k]
-            for k in range(n_scores):
-                odds[i, k] /= total
-
-
-@vector_jit
 def derivatives(problem, state, gradient, curvature):
     r"""Write the first and the second derivative of each row's loss to two arrays.
 
@@ -154,55 +133,49 @@ def derivatives(problem, state, gradient, curvature):
         Which loss, level of the quantile, targets (codes of classes for the logistic and the
         multinomial loss) and weights of the rows.
     state : tuple of ndarray of shape (n_samples, n_scores)
-        Scores, and what ``start_odds`` makes of them.
+        Scores, and their odds: ``e^-F`` for the logistic loss, probabilities for the multinomial.
     gradient, curvature : ndarray of shape (n_samples, n_scores)
         Output.
     """
     loss, level, y, _ = problem
     score, odds = state
     n_samples, n_scores = score.shape
+    curvature[:] = 1.0
     if loss == SQUARED:
         for i in range(n_samples):
             gradient[i, 0] = score[i, 0] - y[i]
-            curvature[i, 0] = 1.0
-    elif loss == LOGISTIC:
-        for i in range(n_samples):
-            p = 1.0 / (1.0 + odds[i, 0])
-            gradient[i, 0] = p - y[i]
-            curvature[i, 0] = p * (1.0 - p)
     elif loss == QUANTILE:
         for i in range(n_samples):
             residual = y[i] - score[i, 0]
             gradient[i, 0] = -level if residual > 0 else 1.0 - level if residual < 0 else 0.0
-            curvature[i, 0] = 1.0
+    elif loss == LOGISTIC:
+        for i in range(n_samples):
+            p = 1.0 / (1.0 + odds[i, 0])
+            gradient[i, 0], curvature[i, 0] = p - y[i], p * (1.0 - p)
     else:
         for i in range(n_samples):
             for k in range(n_scores):
-                gradient[i, k] = odds[i, k]
-                curvature[i, k] = odds[i, k] * (1.0 - odds[i, k])
+                p = odds[i, k]
+                gradient[i, k], curvature[i, k] = p, p * (1.0 - p)
             gradient[i, int(y[i])] -= 1.0
 
 
 @fast_jit
-def total_loss(problem, score):
+def total_loss(problem, state):
     """Return the weighted sum of the losses of all rows."""
     loss, level, y, weights = problem
-    n_samples, n_scores = score.shape
+    score, odds = state
     total = 0.0
-    for i in range(n_samples):
+    for i in range(len(y)):
         residual = y[i] - score[i, 0]
         if loss == SQUARED:
             value = 0.5 * residual * residual
         elif loss == LOGISTIC:
-            away = score[i, 0] if y[i] == 0.0 else -score[i, 0]
-            value = max(away, 0.0) + np.log1p(np.exp(-abs(away)))
+            value = np.log1p(odds[i, 0] if y[i] == 1.0 else 1.0 / odds[i, 0])
         elif loss == QUANTILE:
             value = max(level * residual, (level - 1.0) * residual)
         else:
-            top, terms = score[i].max(), 0.0
-            for k in range(n_scores):
-                terms += np.exp(score[i, k] - top)
-            value = top + np.log(terms) - score[i, int(y[i])]
+            value = -np.log(odds[i, int(y[i])])
         total += weights[i] * value
     return total
 
@@ -212,49 +185,32 @@ def total_loss(problem, score):
 
 @vector_jit
 def _pack(stats, words):
-    """Write pairs of statistics as whole numbers of 32 bits to words, and return their units.
+    """Write the two statistics of each row as whole numbers of 32 bits to a word; return the units.
 
     One addition then adds both, and sums and their differences are exact. Sums over any rows are at
     most ``2^30`` units, up to rounding.
     """
-    n_samples, n_stats = stats.shape
-    size, mass = _SMALLEST, _SMALLEST
-    for s in range(n_stats - 1):
-        own = 0.0
-        for i in range(n_samples):
-            own += abs(stats[i, s])
-        size = max(size, own)
-    for i in range(n_samples):
-        mass += stats[i, n_stats - 1]
+    size, mass = max(np.abs(stats[:, 0]).sum(), _SMALLEST), max(stats[:, 1].sum(), _SMALLEST)
     scale, last = _UNITS / size, _UNITS / mass
-    for i in range(n_samples):
-        for w in range(n_stats // 2):
-            high = np.int64(np.rint(stats[i, 2 * w] * scale))
-            factor = last if 2 * w + 2 == n_stats else scale
-            words[w, i] = (high << 32) + np.int64(np.rint(stats[i, 2 * w + 1] * factor))
+    for i in range(len(words)):
+        high, low = np.rint(stats[i, 0] * scale), np.rint(stats[i, 1] * last)
+        words[i] = (np.int64(high) << 32) + np.int64(low)
     return size / _UNITS, mass / _UNITS
 
 
 @fast_jit
 def _add_words(first, second, rows, leaf, words, level, hist):
-    """Add the words of rows to the cells of their codes and leaves, of one column or of two."""
-    bits, (one, other) = np.uint64(level), hist
-    word, last = words[0], words[-1]
-    if len(words) == 2:
-        for i in range(len(rows)):
-            cell = np.uint64(first[rows[i]]) << bits | np.uint64(leaf[i])
-            one[cell] += word[i]
-            other[cell] += last[i]
-        return
+    """Add the words of rows to the cells of their leaves and codes of two columns."""
+    bits, one, other = np.uint64(level), hist[0], hist[1]
     for i in range(len(rows)):
         row, own = rows[i], np.uint64(leaf[i])
-        one[np.uint64(first[row]) << bits | own] += word[i]
-        other[np.uint64(second[row]) << bits | own] += word[i]
+        one[np.uint64(first[row]) << bits | own] += words[i]
+        other[np.uint64(second[row]) << bits | own] += words[i]
 
 
 @inline_jit
 def _halves(word):
-    """Return the two numbers of a word; the first may be a unit less, which is rounding."""
+    """Return the two numbers of a word."""
     return np.int32(word >> 32), np.int32(word)
 
 
@@ -264,49 +220,31 @@ def _tree_scores(hist, total, n_codes, l2, scores):
 
     Parameters
     ----------
-    hist : ndarray of int64 of shape (n_words, n_cells)
+    hist : ndarray of int64 of shape (n_cells,)
         Sums of words for each code and leaf; the leaves of a code are neighbours. Replaced by the
         running sums.
-    total : ndarray of int64 of shape (n_words, n_leaves)
+    total : ndarray of int64 of shape (n_leaves,)
         Sums for each leaf.
     n_codes : int
         Number of codes.
     l2 : float
-        Penalty, in units of the last statistic.
+        Penalty, in units of the second statistic.
     scores : ndarray of shape (n_codes,)
         Output.
     """
-    n_leaves = total.shape[1]
+    n_leaves = len(total)
     for b in range(n_codes):
-        here, before = b * n_leaves, max(b - 1, 0) * n_leaves
+        cells, previous = hist[b * n_leaves :], hist[max(b - 1, 0) * n_leaves :]
         is_running = np.int64(b > 0)
         value = 0.0
-        if len(total) == 1:
-            cells, previous, whole = hist[0, here:], hist[0, before:], total[0]
-            for node in range(n_leaves):
-                word = cells[node] + is_running * previous[node]
-                cells[node] = word
-                g, h = _halves(word)
-                G, H = _halves(whole[node])
-                left, right = np.float64(h) + l2, np.float64(np.int32(H - h)) + l2
-                lower, upper = np.float64(g), np.float64(np.int32(G - g))
-                value += (lower * lower * right + upper * upper * left) / (left * right)
-        else:
-            cells, previous, whole = hist[0, here:], hist[0, before:], total[0]
-            others, earlier, rest = hist[1, here:], hist[1, before:], total[1]
-            for node in range(n_leaves):
-                word = cells[node] + is_running * previous[node]
-                last = others[node] + is_running * earlier[node]
-                cells[node], others[node] = word, last
-                e, f = _halves(word)
-                g, h = _halves(last)
-                E, F = _halves(whole[node])
-                G, H = _halves(rest[node])
-                left, right = np.float64(h) + l2, np.float64(np.int32(H - h)) + l2
-                lower = np.float64(e) ** 2 + np.float64(f) ** 2 + np.float64(g) ** 2
-                upper = np.float64(np.int32(E - e)) ** 2 + np.float64(np.int32(F - f)) ** 2
-                upper += np.float64(np.int32(G - g)) ** 2
-                value += (lower * right + upper * left) / (left * right)
+        for node in range(n_leaves):
+            word = cells[node] + is_running * previous[node]
+            cells[node] = word
+            g, h = _halves(word)
+            G, H = _halves(total[node])
+            left, right = np.float64(h) + l2, np.float64(np.int32(H - h)) + l2
+            lower, upper = np.float64(g), np.float64(np.int32(G - g))
+            value += (lower * lower * right + upper * upper * left) / (left * right)
         scores[b] = value
 
 
@@ -314,10 +252,9 @@ def _tree_scores(hist, total, n_codes, l2, scores):
 def grow_tree(table, columns, rows, stats, l2, tree, leaf):
     r"""Choose the split of every level that raises the score of the tree most.
 
-    The score is :math:`\sum_l \sum_k G_{lk}^2 / (H_l + \lambda)` over leaves :math:`l`, where
-    :math:`G_{lk}` sums the gradients of score :math:`k` in the leaf and :math:`H_l` the last column
-    of ``stats``: twice the fall of a quadratic loss with the penalty :math:`\lambda / 2` on squared
-    leaf values.
+    The score is :math:`\sum_l G_l^2 / (H_l + \lambda)` over leaves :math:`l`, where :math:`G_l` and
+    :math:`H_l` sum the columns of ``stats`` in the leaf: twice the fall of a quadratic loss with
+    the penalty :math:`\lambda / 2` on squared leaf values.
 
     Parameters
     ----------
@@ -327,8 +264,8 @@ def grow_tree(table, columns, rows, stats, l2, tree, leaf):
         Columns that each level may split.
     rows : ndarray of uint32 of shape (n_rows,)
         Rows that the splits are chosen by.
-    stats : ndarray of shape (n_rows, 2) or (n_rows, 4)
-        Weighted gradients, and the weighted mean of the second derivatives of the scores.
+    stats : ndarray of shape (n_rows, 2)
+        Weighted gradients and second derivatives.
     l2 : float
         Penalty.
     tree : tuple of three ndarray of shape (depth,)
@@ -338,8 +275,7 @@ def grow_tree(table, columns, rows, stats, l2, tree, leaf):
     """
     codes, n_codes = table
     split_columns, split_codes, gains = tree
-    depth, n_words = len(split_columns), stats.shape[1] // 2
-    words = np.empty((n_words, len(rows)), dtype=np.int64)
+    depth, words = len(split_columns), np.empty(len(rows), dtype=np.int64)
     unit, last_unit = _pack(stats, words)
     l2 /= last_unit
     most = 2
@@ -350,21 +286,20 @@ def grow_tree(table, columns, rows, stats, l2, tree, leaf):
     own = np.zeros(len(rows), dtype=np.uint8)
     leaf[:] = 0
     for level in range(depth):
-        total = np.zeros((n_words, 1 << level), dtype=np.int64)
-        for w in range(n_words):
-            for i in range(len(rows)):
-                total[w, own[i]] += words[w, i]
+        total = np.zeros(1 << level, dtype=np.int64)
+        for i in range(len(rows)):
+            total[own[i]] += words[i]
         # A split of no rows from all others has the score of the tree without it.
-        hist[:, : 1 << level] = 0
-        _tree_scores(hist, total, 1, l2, scores)
+        hist[0, : 1 << level] = 0
+        _tree_scores(hist[0], total, 1, l2, scores)
         start = scores[0]
         best, best_column, best_code = start * (1.0 + 1e-10), 0, NO_SPLIT
-        for at in range(0, columns.shape[1], 3 - n_words):
-            pair = columns[level, at : at + 3 - n_words]
+        for at in range(0, columns.shape[1], 2):
+            pair = columns[level, at : at + 2]
             hist[:, : max(n_codes[pair[0]], n_codes[pair[-1]]) << level] = 0
             _add_words(codes[pair[0]], codes[pair[-1]], rows, own, words, level, hist)
             for k, j in enumerate(pair):
-                _tree_scores(hist[k:], total, n_codes[j], l2, scores)
+                _tree_scores(hist[k], total, n_codes[j], l2, scores)
                 for b in range(n_codes[j] - 1):
                     if scores[b] > best:
                         best, best_column, best_code = scores[b], j, b
@@ -429,41 +364,39 @@ def leaf_values(problem, state, slopes, leaf, n_leaves, l2, n_steps):
 
 @fast_jit
 def _shrunk_quantiles(level, residual, weights, leaf, n_leaves, l2):
-    values, total, reached = np.zeros((n_leaves, 1)), np.zeros(n_leaves), np.zeros(n_leaves)
-    for i in range(len(leaf)):
-        total[leaf[i]] += weights[i]
-    for i in np.argsort(residual):
-        own = leaf[i]
-        before = reached[own]
-        reached[own] += weights[i]
-        if before < level * total[own] <= reached[own]:
-            values[own, 0] = residual[i] * total[own] / (total[own] + l2)
+    values = np.zeros((n_leaves, 1))
+    order = np.argsort(residual)
+    for own in range(n_leaves):
+        rows = order[leaf[order] == own]
+        share = np.cumsum(weights[rows])
+        if len(rows):
+            at = np.searchsorted(share, level * share[-1])
+            values[own, 0] = residual[rows[at]] * share[-1] / (share[-1] + l2)
     return values
 
 
 @vector_jit
 def add_to_state(loss, values, leaf, state):
-    """Add the values of the leaf of every row to its scores, and multiply its odds."""
+    """Add the values of the leaf of every row to its scores, and multiply its odds.
+
+    Odds need an exponential per leaf instead of one per row, and stay between two bounds.
+    """
     score, odds = state
-    n_samples, n_scores = score.shape
     add_values(values, leaf, score)
     if loss == LOGISTIC:
-        factors = np.exp(-values[:, 0])
-        for i in range(n_samples):
-            odds[i, 0] = min(odds[i, 0] * factors[leaf[i]], _LARGEST)
+        factors = np.exp(-values)
+        for i in range(len(leaf)):
+            odds[i, 0] = min(max(odds[i, 0] * factors[leaf[i], 0], _SMALLEST), _LARGEST)
     elif loss == MULTINOMIAL:
-        ratios = np.empty(values.shape)
+        factors = np.empty(values.shape)
         for own in range(len(values)):
-            ratios[own] = np.exp(values[own] - values[own].max())
-        for i in range(n_samples):
+            factors[own] = np.exp(values[own] - values[own].max())
+        for i in range(len(leaf)):
             own, total = leaf[i], 0.0
-            for k in range(n_scores):
-                odds[i, k] *= ratios[own, k]
+            for k in range(score.shape[1]):
+                odds[i, k] = max(odds[i, k] * factors[own, k], _SMALLEST)
                 total += odds[i, k]
-            if total < _SMALLEST:
-                start_odds(loss, score[i : i + 1], odds[i : i + 1])
-                continue
-            for k in range(n_scores):
+            for k in range(score.shape[1]):
                 odds[i, k] /= total
 
 
@@ -478,53 +411,43 @@ def boost(problem, state, table, chance, penalty, tree):
     chance : tuple of ndarray
         What is random in the choice of splits: the columns that each level considers, (depth,
         n_considered); bits of the rows, (n_samples / 8,), of which those that are set choose, with
-        twice their weight, or none, (0,), where all rows choose; directions that the gradients are
-        projected on, (n_scores, 1) or (n_scores, 3).
+        twice their weight, or none, (0,), where all rows choose; the direction that the gradients
+        are projected on, (n_scores,).
     penalty : tuple
         Penalty, largest number of Newton steps, and factor of the leaf values.
     tree : tuple of three ndarray of shape (depth,)
         Output, as in ``grow_tree``.
     """
-    weights, (columns, bits, sketch) = problem[3], chance
+    weights, (columns, bits, direction) = problem[3], chance
     n_samples, n_scores = state[0].shape
     l2, n_steps, rate = penalty
-    slopes = np.empty((n_samples, n_scores)), np.empty((n_samples, n_scores))
-    derivatives(problem, state, *slopes)
-    rows = np.empty(n_samples, dtype=np.uint32)
+    gradient, curvature = np.empty((n_samples, n_scores)), np.empty((n_samples, n_scores))
+    derivatives(problem, state, gradient, curvature)
+    rows, stats = np.empty(n_samples, dtype=np.uint32), np.zeros((n_samples, 2))
     n_rows, every = 0, len(bits) == 0
     for i in range(n_samples):
-        rows[n_rows] = i
-        n_rows += 1 if every else bits[i >> 3] >> (i & 7) & 1
-    rows = rows[:n_rows]
-    stats = _projected(slopes, weights if every else 2.0 * weights, rows, sketch)
+        if every or bits[i >> 3] >> (i & 7) & 1:
+            rows[n_rows] = i
+            weight = weights[i] if every else 2.0 * weights[i]
+            for k in range(n_scores):
+                stats[n_rows, 0] += weight * gradient[i, k] * direction[k]
+                stats[n_rows, 1] += weight * curvature[i, k] / n_scores
+            n_rows += 1
     leaf = np.empty(n_samples, dtype=np.uint8)
-    grow_tree(table, columns, rows, stats, l2, tree, leaf)
+    grow_tree(table, columns, rows[:n_rows], stats[:n_rows], l2, tree, leaf)
+    slopes = gradient, curvature
     values = leaf_values(problem, state, slopes, leaf, 1 << len(columns), l2, n_steps) * rate
     add_to_state(problem[0], values, leaf, state)
     return values
 
 
 @fast_jit
-def _projected(slopes, weights, rows, sketch):
-    """Return the weighted projections of the gradients of rows, and their mean curvature."""
-    gradient, curvature = slopes
-    n_scores, n_directions = sketch.shape
-    stats = np.zeros((len(rows), n_directions + 1))
-    for i, row in enumerate(rows):
-        for k in range(n_scores):
-            for s in range(n_directions):
-                stats[i, s] += weights[row] * gradient[row, k] * sketch[k, s]
-            stats[i, n_directions] += weights[row] * curvature[row, k] / n_scores
-    return stats
-
-
-@fast_jit
-def follow(problem, codes, tree, values, score):
+def follow(problem, state, codes, tree, values):
     """Add the values of a tree to the scores of held-out rows, and return their total loss."""
-    leaf = np.empty(len(score), dtype=np.uint8)
+    leaf = np.empty(codes.shape[1], dtype=np.uint8)
     leaf_codes(codes, tree[0], tree[1], leaf)
-    add_values(values, leaf, score)
-    return total_loss(problem, score)
+    add_to_state(problem[0], values, leaf, state)
+    return total_loss(problem, state)
 
 
 @fast_jit
