@@ -1,6 +1,7 @@
 """Fit of kernel ridge with a gradient metric: rounds of one block, and a tree of blocks."""
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,7 +164,7 @@ def learn_metric(data: GradientRows, model: Any, rng, n_rounds: int) -> dict:
         firsts = [(fit(np.ones(data.Z.shape[1]), scales), scales) for scales in starts]
         for metric in metrics:
             ends = [more_rounds(found, n_first, metric, scales) for found, scales in firsts]
-            more_rounds(min(ends, key=_error), n_rounds - n_first, metric, _SCALES)
+            more_rounds(min(ends, key=itemgetter("error")), n_rounds - n_first, metric, _SCALES)
     return min(tried, key=lambda pair: pair[0])[1]
 
 
@@ -194,7 +195,7 @@ def _finish(data: GradientRows, found: dict, model: Any, grid=None) -> dict:
     if model.n_rounds:  # without rounds the columns stay as they are
         own = kernels.gradient_map(rounds[0]["gradients"], diagonal=found["components"].ndim == 1)
         rounds.append(_fit_round(data, model, own, grid, rounds[0]))
-    return min(rounds, key=_error)
+    return min(rounds, key=itemgetter("error"))
 
 
 def _ridge(
@@ -246,8 +247,7 @@ class Tree(NamedTuple):
                 continue
             split = self.splits[node]
             right = _right_share(Z @ split["direction"], split)
-            pending.append((split["children"][0], share * (1.0 - right)))
-            pending.append((split["children"][1], share * right))
+            pending += zip(split["children"], (share * (1.0 - right), share * right), strict=True)
         return shares
 
     def predict(self, Z: np.ndarray) -> np.ndarray:
@@ -354,10 +354,6 @@ def _split(data: GradientRows, rows: np.ndarray, model: Any, rng) -> tuple | Non
     if max(len(left), len(right)) > 0.9 * len(rows):
         return None  # too many ties along the direction
     return split, left, right
-
-
-def _error(found) -> float:
-    return found["error"]
 
 
 def _nearest(values, value) -> int:

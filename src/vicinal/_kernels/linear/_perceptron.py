@@ -143,6 +143,15 @@ def _rival(scores, y, n_classes):
 
 
 @_ordered_jit
+def _move(weights, lag, j, y, q, x, step, late):
+    """Add column ``j`` of a row, of value ``x``, to class ``y`` and take it from its rival."""
+    weights[j, y] += step * x
+    weights[j, q] -= step * x
+    lag[j, y] += late * x
+    lag[j, q] -= late * x
+
+
+@_ordered_jit
 def _multiclass_dense(X, codes, steps, rows, t, n_classes, weights, lag):
     """Run one epoch, of which ``t`` steps came before, and return its number of mistakes."""
     n_features = X.shape[1]
@@ -176,15 +185,8 @@ def _multiclass_dense(X, codes, steps, rows, t, n_classes, weights, lag):
             step = steps[i] if len(steps) > 1 else steps[0]
             late = np.float32(t) * step
             for j in range(n_features):
-                x = X[i, j]
-                weights[j, y] += step * x
-                weights[j, q] -= step * x
-                lag[j, y] += late * x
-                lag[j, q] -= late * x
-            weights[n_features, y] += step
-            weights[n_features, q] -= step
-            lag[n_features, y] += late
-            lag[n_features, q] -= late
+                _move(weights, lag, j, y, q, X[i, j], step, late)
+            _move(weights, lag, n_features, y, q, np.float32(1.0), step, late)
     return wrong
 
 
@@ -211,16 +213,8 @@ def _multiclass_csr(X, codes, steps, rows, t, n_classes, weights, lag):
             step = steps[i] if len(steps) > 1 else steps[0]
             late = np.float32(t) * step
             for k in range(indptr[i], indptr[i + 1]):
-                x = data[k]
-                j = indices[k]
-                weights[j, y] += step * x
-                weights[j, q] -= step * x
-                lag[j, y] += late * x
-                lag[j, q] -= late * x
-            weights[n_features, y] += step
-            weights[n_features, q] -= step
-            lag[n_features, y] += late
-            lag[n_features, q] -= late
+                _move(weights, lag, indices[k], y, q, data[k], step, late)
+            _move(weights, lag, n_features, y, q, np.float32(1.0), step, late)
     return wrong
 
 

@@ -72,8 +72,7 @@ def leaf_boxes(left, right, feature, threshold, n_features):
         below, above = high.copy(), low.copy()
         below[column] = min(high[column], threshold[node])
         above[column] = max(low[column], threshold[node])
-        stack.append((right[node], above, high))
-        stack.append((left[node], low, below))
+        stack += [(right[node], above, high), (left[node], low, below)]
     return np.array(leaves), np.array(lows), np.array(highs)
 
 
