@@ -127,6 +127,7 @@ def test_several_problems_are_counted(tmp_path, capsys):
         (["compare", "--out", "no/page.html"], "the folder 'no' does not exist"),
         (["compare", "--budget", "soon"], "90s, 5m or 1h"),
         (["compare", "--metric", "zzz"], "'zzz' is unknown; choose from 'auc', "),
+        (["compare", "--metric", "acc"], "'acc' is unknown; did you mean 'accuracy'?"),
         (["compare", "--metric", "Acuracy"], "'Acuracy' is unknown; did you mean 'accuracy'?"),
         (["compare", "--models", "magic"], "no model is called 'magic'; choose from"),
         (["compare", "--models", "loca-l,randm-forest"], "did you mean 'random forest'?"),

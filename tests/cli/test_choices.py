@@ -188,6 +188,15 @@ def test_a_preset_reaches_the_ensemble(folder):
     assert model.preset == "fast"
 
 
+def test_a_model_that_predicts_a_constant_is_named(tmp_path, capsys):
+    rng = np.random.RandomState(1)
+    labels = rng.permutation(["no"] * 45 + ["yes"] * 15)
+    pl.DataFrame({"x": rng.normal(size=60), "y": labels}).write_csv(tmp_path / "noise.csv")
+    options = ["-t", "y", "--preset", "fast", "-o", str(tmp_path / "m.vicinal")]
+    assert run(["fit", str(tmp_path / "noise.csv"), *options]) == 0
+    assert "; no model is better than a constant, so all predict" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -247,6 +256,7 @@ def test_scores_are_about_the_class_that_is_named(folder, tmp_path, capsys):
         (["-t", "paid", "--cost", "3"], "--cost: the target 'paid' is a number"),
         (["-t", "town", "--cost", "3"], "--cost is for two classes; the target 'town' has 3"),
         (["-t", "fraud", "--cost", "-1"], "--cost -1 must be above 0"),
+        (["-t", "fraud", "--preset", "quick"], "'--preset': 'quick' is not one of 'fast', "),
     ],
 )
 def test_bad_choices_are_one_line(arguments, expected, folder, tmp_path, capsys):

@@ -102,7 +102,9 @@ def test_every_model_gives_an_explanation_in_every_format(model):
         assert all(len(row) == len(section.columns) for row in section.rows)
     assert found.headline() in found.text()
     again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert list(again["sections"]) == [section.key for section in found.sections]
+    assert list(again["sections"]) == [section.key for section in found.sections] == list(found)
+    assert all(key in found for key in found)
+    assert "no such section" not in found
     assert again["row"]["x0"] == X[3, 0]
     assert found.to_html().count("<section") == len(found.sections)
     found.plot()

@@ -74,7 +74,7 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, InputError):
         return str(error), 2
     if hasattr(error, "format_message"):  # click's own errors, whichever copy of click it is
-        return error.format_message(), getattr(error, "exit_code", 2)
+        return error.format_message().replace("Value error, ", ""), getattr(error, "exit_code", 2)
     text = str(error).strip().splitlines()
     reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     return f"{reason} (--debug shows where)", 1

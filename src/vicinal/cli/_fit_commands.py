@@ -36,7 +36,7 @@ def compare_models(
     jobs: Annotated[
         int | None, Option(help="Folds at a time, each a process; one per core, at most 4.")
     ] = None,
-    out: Annotated[Path, Option(help="Where the HTML report goes.")] = Path("report.html"),
+    out: shared.Page = Path("report.html"),
     save: Annotated[
         Path | None, Option(help="Where the best model, fitted on all rows, goes.")
     ] = None,
@@ -142,8 +142,7 @@ def check_table(
         str | None, Option("--target", "-t", help="The column to predict, if there is one.")
     ] = None,
     against: Annotated[
-        Path | None,
-        Option(help="New rows to compare with the table.", callback=shared.existing("table")),
+        Path | None, shared.table_option("New rows to compare with the table.")
     ] = None,
     out: shared.Page = Path("check.html"),
     task: shared.Task = None,

@@ -210,10 +210,7 @@ def serve_model(
     model: shared.Model,
     table: Annotated[
         Path | None,
-        Option(
-            help="Rows like those of the training table, to start from and compare with.",
-            callback=shared.existing("table"),
-        ),
+        shared.table_option("Rows like those of the training table, to start from and compare."),
     ] = None,
     host: Annotated[str, Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen at.")] = 8000,
@@ -303,11 +300,7 @@ def export_model(
     model: shared.Model,
     out: Annotated[Path, Argument(help="Where the graph goes, an .onnx file.")],
     table: Annotated[
-        Path | None,
-        Option(
-            help="Rows on which the graph must agree with the model.",
-            callback=shared.existing("table"),
-        ),
+        Path | None, shared.table_option("Rows on which the graph must agree with the model.")
     ] = None,
     delimiter: shared.Delimiter = None,
 ) -> None:

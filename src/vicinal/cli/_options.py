@@ -29,6 +29,11 @@ def existing(kind: str) -> Callable[[Any], Any]:
     return check
 
 
+def table_option(help: str) -> Any:
+    """Return an option that takes a table."""
+    return Option(help=help, callback=existing("table"))
+
+
 FORMATS = "CSV, TSV, Parquet, Arrow, Excel, JSON or JSON lines, also .gz; - is standard input."
 Texts = list[str] | None
 Table = Annotated[Path, Argument(help=FORMATS, callback=existing("table"))]

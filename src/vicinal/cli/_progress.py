@@ -83,12 +83,10 @@ class LiveBoard:
         if self.live or self.quiet:
             return
         for entry in board.entries:
-            key = (entry.name, len(entry.scores))
-            finished = len(entry.scores) == board.n_folds or entry.error or entry.note
-            if finished and key not in self.seen:
+            key, note = (entry.name, len(entry.scores)), entry.error or entry.note
+            if (len(entry.scores) == board.n_folds or note) and key not in self.seen:
                 self.seen.add(key)
                 score = f"{board.sign * entry.mean:.4f}" if len(entry.scores) else ""
-                note = entry.error or entry.note
                 seconds = _clock.now() - self.started
                 log(f"  {seconds:5.0f} s  {entry.name}  {score}  {note}".rstrip())
 

@@ -21,7 +21,8 @@ def as_text(content: Any) -> str:
 def similar(name: str, known: Iterable[str], plain: Callable[[str], str] = str.casefold) -> str:
     """Return a question about the most similar known name, compared as ``plain`` writes them."""
     names = {plain(text): text for text in known}
-    close = get_close_matches(plain(name), names, n=1)
+    close = [text for text in names if text.startswith(plain(name))]
+    close = close or get_close_matches(plain(name), names, n=1)
     return f"did you mean {names[close[0]]!r}?" if close else ""
 
 

@@ -281,6 +281,8 @@ def _own_score(fitted, checked, metric) -> tuple[str, OutOfFold | None]:
     score = -fitted.score_ if metric.startswith("neg_") else fitted.score_
     label = metric.removeprefix("neg_").replace("_", " ")
     line = f"on held-out rows: {label} {score:.4f} ± {fitted.score_error_:.4f}"
+    if [base.name for base in fitted.estimators_] == ["constant"]:
+        line += "; no model is better than a constant, so all predictions are equal"
     if checked.task == "regression":
         return line, None
     proba, classes = fitted.held_out_, fitted.classes_

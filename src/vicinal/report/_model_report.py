@@ -430,7 +430,7 @@ class ComparisonReport(Page):
     def _summary(self, content: dict[str, Any], scored: list[Any]) -> list[dict[str, str]]:
         """Return the main facts: target, rows, best model, gain over the baseline, columns."""
         board, best = self.comparison, scored[0]
-        error = f" ± {2 * _spread(best):.3g}" if _spread(best) else ""
+        error = f" ± {2 * _spread(best):.3g} (2 se)" if _spread(best) else ""
         found = [
             ("best model", best.name),
             (self._metric(), f"{board.sign * best.mean:.4g}{error}"),
@@ -441,7 +441,7 @@ class ComparisonReport(Page):
             gains = [_score_of(best, k) - _score_of(baseline, k) for k in common]
             text = f"{np.mean(gains):.4g}" if gains else ""
             if len(gains) > 1:
-                text += f" ± {2 * np.std(gains, ddof=1) / len(gains) ** 0.5:.3g}"
+                text += f" ± {2 * np.std(gains, ddof=1) / len(gains) ** 0.5:.3g} (2 se)"
             found.append((f"gain over {baseline.name}", text))
         size = f"{number(board.n_samples)} rows, {number(board.n_features)} columns"
         return _summary_items(content, size, found, [board.warning] if board.warning else [])

@@ -1,6 +1,6 @@
 """The explanation of one prediction as text, data, HTML and plot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -103,8 +103,9 @@ class Explanation:
         known = ", ".join(repr(section.key) for section in self.sections)
         raise KeyError(f"no section {key!r}; this explanation has {known}.")
 
-    def __contains__(self, key: object) -> bool:
-        return any(section.key == key for section in self.sections)
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the sections."""
+        return (section.key for section in self.sections)
 
     def __repr__(self) -> str:
         keys = ", ".join(section.key for section in self.sections)
