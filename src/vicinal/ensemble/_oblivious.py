@@ -371,9 +371,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         rows = query_rows(self, X, ensure_all_finite="allow-nan")
         if not is_coded and self.is_categorical_.any():
             rows = rows.copy()
-            rows[:, self.is_categorical_] = _all_codes(
-                rows[:, self.is_categorical_], self.categories_
-            )
+            mask = self.is_categorical_
+            rows[:, mask] = _all_codes(rows[:, mask], self.categories_)
         return self._columns(rows), rows.dtype
 
     def _raw_scores(self, X):

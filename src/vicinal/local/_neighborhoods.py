@@ -530,8 +530,11 @@ class ForestIndex:
         entries = []
         for tree, offset, own in zip(trees, self._offsets[:-1], counts.T, strict=True):
             rows = np.flatnonzero(own)
-            leaf = tree.tree_.apply(single[rows]) + offset
-            entries.append((rows, leaf, own[rows].astype(np.float64)))
+            leaf = tree.tree_.apply(single[rows])
+            # Numbers of two bytes are sorted in linear time.
+            order = np.argsort(leaf.astype(np.min_scalar_type(leaf.max())), kind="stable")
+            rows = rows[order]
+            entries.append((rows, leaf[order] + offset, own[rows].astype(np.float64)))
         self._file(*(np.concatenate(column) for column in zip(*entries, strict=True)))
 
     def detached(self) -> "ForestIndex":
@@ -573,18 +576,18 @@ class ForestIndex:
         return joined_nodes(trees, TREE_FIELDS)
 
     def _file(self, rows, leaf, counts) -> None:
-        """Store rows by leaf, ascending within each."""
-        order = np.argsort(leaf, kind="stable")
+        """Store rows by leaf, by which they come, ascending within each."""
         n_leaves = int(self._offsets[-1])
         sizes = np.bincount(leaf, minlength=n_leaves)
         if sizes.max() > _MAX_LEAF:
-            rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            rank = np.arange(len(leaf)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
-            order = order[np.floor((rank + 1) * share) > np.floor(rank * share)]
-            sizes = np.bincount(leaf[order], minlength=n_leaves)
-        self._counts, self._leaf_rows = counts[order], rows[order].astype(np.int64)
+            kept = np.floor((rank + 1) * share) > np.floor(rank * share)
+            rows, leaf, counts = rows[kept], leaf[kept], counts[kept]
+            sizes = np.bincount(leaf, minlength=n_leaves)
+        self._counts, self._leaf_rows = counts, rows
         self._start = np.concatenate([[0], np.cumsum(sizes)])
-        self._totals = np.bincount(leaf[order], self._counts, minlength=n_leaves)
+        self._totals = np.bincount(leaf, counts, minlength=n_leaves)
 
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
         """Return the leaves of rows, numbered through the forest."""

@@ -27,10 +27,11 @@ class ReadFrame:
     def __init__(self, X: Any) -> None:
         self.shape = X.shape
         self.columns = list(X.columns)
-        if hasattr(X, "iloc"):
-            self.arrays = [_read_values(X, j, column) for j, column in enumerate(_stored(X))]
+        if hasattr(X, "_iter_column_arrays"):  # to make a series of each takes longer than a model
+            columns = enumerate(X._iter_column_arrays())
+            self.arrays = [_read_stored(X, j, column) for j, column in columns]
         else:
-            self.arrays = [_read_polars(column) for column in X.get_columns()]
+            self.arrays = [read_column(X, j) for j in range(X.shape[1])]
 
 
 def read_column(X: Any, j: int) -> np.ndarray:
@@ -78,14 +79,7 @@ def _read_array(column: np.ndarray) -> np.ndarray:
     return _read_objects(column.tolist())
 
 
-def _stored(X: Any) -> Any:
-    """Return the arrays of a frame of pandas; making a series of each takes longer than a model."""
-    if hasattr(X, "_iter_column_arrays"):
-        return X._iter_column_arrays()
-    return [column.array for _, column in X.items()]
-
-
-def _read_values(X: Any, j: int, column: Any) -> np.ndarray:
+def _read_stored(X: Any, j: int, column: Any) -> np.ndarray:
     """Return column ``j`` of a frame of pandas, whose array is ``column``."""
     if type(column) is np.ndarray:
         return _read_array(column)

@@ -258,32 +258,27 @@ def _product_bound(reach, scale, norm, gamma):
 def _first_reach(products, pairs, i, k, largest):
     """Return a squared distance within which ``k`` of the rows of some products are.
 
-    Bisection finds a product that as many are below; it is a lower bound, whose distance from the
-    scaled squared distance is bounded by the same rounding.
+    Bisection finds a product that hardly more than k are below. Products are lower bounds; the same
+    rounding bounds how much smaller they are. ``largest`` is the largest squared norm of the rows.
     """
-    codes, code = pairs.row_codes, pairs.query_codes[i]
-    low, high = np.inf, -np.inf
-    for j in range(products.shape[0]):
-        low, high = min(low, products[j]), max(high, products[j])
-    if not (high - low < np.inf and pairs.norms[i] < _FAR):
-        return np.inf
-    low, high = np.float64(low), np.float64(high)
-    found = -1
-    for _ in range(14):
-        middle = 0.5 * (low + high) if found >= 0 else high
+    norm, codes, code = pairs.norms[i], pairs.row_codes, pairs.query_codes[i]
+    low, high, found = -norm, largest + 2.0 * math.sqrt(largest * norm), 0
+    middle = high
+    for _ in range(16):
         inside = 0
         for j in range(products.shape[0]):
             inside += (products[j] <= middle) & (codes[j] != code)
         if inside < k:
-            if found < 0:
-                return np.inf
             low = middle
         else:
-            found, high = inside, middle
-            if inside <= k + k // 16:
+            high, found = middle, inside
+            if found <= k + k // 16:
                 break
-    slack = 5.0 * pairs.gamma * (largest + pairs.norms[i]) + np.finfo(products.dtype).tiny * 2e3
-    return (high + pairs.norms[i] + slack) / (pairs.scale * pairs.scale)
+        middle = 0.5 * (low + high)
+    if found == 0 or not norm < _FAR:
+        return np.inf
+    slack = 5 * pairs.gamma * (largest + norm) + np.finfo(products.dtype).tiny * 2e3
+    return (high + norm + slack) / (pairs.scale * pairs.scale)
 
 
 class Pairs(NamedTuple):
@@ -319,7 +314,7 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
     held_rows = np.empty((QUERY_BLOCK, capacity), np.int64)
     counts = np.empty(QUERY_BLOCK, np.int64)
     reach = np.empty(QUERY_BLOCK, np.float64)  # not below the k-th squared distance so far
-    largest = np.float64(rows[:ROW_BLOCK, -1].max()) * 1.01
+    largest = max(np.float64(rows[:ROW_BLOCK, -1].max()), 0.0) * 1.01
     for start in range(0, Q.shape[0], QUERY_BLOCK):
         stop = min(start + QUERY_BLOCK, Q.shape[0])
         counts[:] = 0
