@@ -235,6 +235,13 @@ def test_errors_of_a_frame_are_explained():
         regressor.fit(frame.assign(area=1e298 * frame.area), price)
     with pytest.raises(ValueError, match="y must be numeric: use a classifier"):
         regressor.fit(frame, labels)
+    # Strings of the frame are no reason, even if they are those of y.
+    with pytest.raises(ValueError, match="y must be numeric: use a classifier"):
+        regressor.fit(frame.assign(copy=labels), labels)
+    with pytest.raises(ValueError, match="X must be numeric: pass a data frame"):
+        classifier.fit(frame.to_numpy(dtype=object), labels)
+    with pytest.raises(TypeError, match="all input features have string names"):
+        classifier.fit(frame.rename(columns={frame.columns[0]: 0}), labels)
     labels[7] = None
     for table in (frame, frame[["area"]]):
         with pytest.raises(ValueError, match=r"1 missing label.*row 7"):

@@ -4,6 +4,7 @@ import pytest
 from vicinal._base import (
     as_numpy,
     check_same_library,
+    computing_device,
     exponentials,
     fill_entries,
     is_array_api,
@@ -38,6 +39,14 @@ def test_none_is_skipped_by_namespace(to_array):
 def test_another_library_at_predict_is_an_error(to_array):
     with pytest.raises(TypeError, match="convert X to the library"):
         check_same_library(to_array(np.zeros((2, 2))), np.zeros((2, 2)))
+
+
+def test_a_device_that_torch_does_not_have_is_an_error():
+    pytest.importorskip("torch")
+    assert computing_device(None, None) is None
+    assert computing_device(None, "cpu") == "cpu"
+    with pytest.raises(ValueError, match="no device='gpu' here; use 'auto' or 'cpu'"):
+        computing_device(None, "gpu")
 
 
 def test_another_device_is_an_error():

@@ -150,6 +150,7 @@ def test_the_remedy_for_strings_and_missing_values_appears_once(value):
     ("message", "remedy"),
     [
         ("Input y contains NaN.", "from X and y"),
+        ("Input contains NaN.", "from X and y"),
         ("Unknown label type: continuous. Maybe not.", "Use a regressor"),
     ],
 )

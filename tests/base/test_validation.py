@@ -30,6 +30,12 @@ def test_continuous_labels_are_refused():
         encode_labels(np.array([0.1, 0.2, 0.7]))
 
 
+@pytest.mark.parametrize("labels", [np.array([0.0, np.nan, 1.0]), np.array(["a", None], object)])
+def test_missing_labels_are_counted_without_a_warning(labels):
+    with pytest.raises(ValueError, match=r"1 missing label\(s\), the first in row 1; drop"):
+        encode_labels(labels)
+
+
 def test_missing_weights_are_ones():
     np.testing.assert_array_equal(check_weights(None, np.zeros((3, 1))), np.ones(3))
 

@@ -268,6 +268,8 @@ def test_progress_on_request(three_classes, capsys):
 def test_nothing_to_compare_is_an_error(three_classes):
     with pytest.raises(ValueError, match="models is empty"):
         compare({}, *three_classes)
+    with pytest.raises(ValueError, match="models is a list; give a dictionary"):
+        compare([DummyClassifier()], *three_classes)
 
 
 def test_unknown_metric_and_empty_budget_are_errors_before_work(three_classes):

@@ -10,6 +10,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
+from vicinal._base._compat import import_optional
+
 # Columns up to which rows of a CUDA tensor are gathered column by column.
 _SHORT_ROW = 32
 _NUMPY = compat.array_namespace(np.empty(0))
@@ -241,7 +243,14 @@ def computing_device(X: Any, wanted: str | None) -> str | None:
     """
     if is_torch(X):
         return str(X.device)
-    return gpu() if wanted == "auto" else wanted
+    if wanted in ("auto", None):
+        return gpu() if wanted else None
+    torch = import_optional("torch", needed_by=f"device={wanted!r}", extra="torch")
+    try:
+        torch.empty(0, device=wanted)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"torch has no device={wanted!r} here; use 'auto' or 'cpu'.") from error
+    return wanted
 
 
 def on_torch(device: str, *arrays: np.ndarray) -> list:

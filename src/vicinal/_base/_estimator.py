@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 
+from vicinal._base import _validation as checks
 from vicinal._base._compat import fit_context
-from vicinal._base._validation import check_is_table, check_magnitude, no_numbers_in
 
 # Attributes that the user configures; all others are learned.
 _CONFIGURATION = {
@@ -58,9 +58,11 @@ def atomic_fit(method):
     @functools.wraps(method)
     def wrapper(self, *args, **kwargs):
         given = {**dict(zip(("X", "y", "sample_weight"), args, strict=False)), **kwargs}
-        check_is_table(given.get("X"))
+        checks.check_is_table(given.get("X"))
         for name in ("X", "y"):
-            check_magnitude(name, given.get(name))
+            checks.check_magnitude(name, given.get(name))
+        if is_regressor(self):
+            checks.check_no_dates(given.get("y"))
         before = dict(vars(self))
         if starts_afresh:
             _forget(self)
@@ -91,7 +93,7 @@ def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | Non
     if error.__cause__ is not None or not str(error):  # already explained by an inner model
         return None
     if isinstance(error, TypeError) and not isinstance(error, ValueError):
-        strange = no_numbers_in(given.get("X"))
+        strange = None if checks.reads_frames(estimator) else checks.no_numbers_in(given.get("X"))
         return strange and f"{strange}. {_numbers_wanted(estimator, given)}"
     what = str(error).splitlines()[0].rstrip(".")
     remedy = _remedy(what, estimator, given)
@@ -107,7 +109,7 @@ def _remedy(text: str, estimator, given: dict[str, Any]) -> str | None:
             f"{type(estimator).__name__} does not accept missing values; put "
             "vicinal.table.TableEncoder() before it in a pipeline to impute them."
         )
-    if text.startswith("Input y contains NaN"):
+    if text.startswith(("Input y contains NaN", "Input contains NaN")):  # numbers, strings
         return "Drop rows without a target from X and y."
     if text.startswith("Unknown label type: continuous"):
         return "Use a regressor for a continuous target, or bin y first."
@@ -117,14 +119,17 @@ def _remedy(text: str, estimator, given: dict[str, Any]) -> str | None:
 def _numbers_wanted(estimator, given: dict[str, Any], value: str = "") -> str:
     """Return which argument of a failed ``fit`` holds a value that is no number, and the remedy."""
     remedies = {
-        "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
+        "X": "pass a data frame, whose strings are encoded"
+        if checks.reads_frames(estimator)
+        else f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
         "y": "use a classifier for class labels",
         "sample_weight": "give one number for each row",
     }
     if is_classifier(estimator):
         del remedies["y"]  # class labels may be strings
-    dense = [name for name in remedies if not issparse(given.get(name))]
-    found = [name for name in dense if not _is_numeric(given.get(name, 0.0))]
+    if checks.reads_frames(estimator) and checks.is_frame(given.get("X")):
+        del remedies["X"]
+    found = [name for name in remedies if not _is_numeric(given.get(name, 0.0))]
     if not found:
         return "Numeric input is needed."
     holding = [name for name in found if value in np.ravel(np.asarray(given[name], dtype=object))]
@@ -134,7 +139,7 @@ def _numbers_wanted(estimator, given: dict[str, Any], value: str = "") -> str:
 
 def _is_numeric(values: Any) -> bool:
     try:
-        np.asarray(values, dtype=np.float64)
+        np.asarray(0.0 if issparse(values) else values, dtype=np.float64)
     except (TypeError, ValueError):
         return False
     return True

@@ -36,8 +36,8 @@ def narrowed(y: np.ndarray) -> np.ndarray:
 
 
 def check_labels(y: np.ndarray) -> None:
-    """Raise for missing labels in an object array, which cannot be sorted."""
-    if y.dtype.kind != "O":
+    """Raise for missing labels, which cannot be sorted."""
+    if y.dtype.kind not in "Of":
         return
     missing = [i for i, label in enumerate(y) if label is None or label != label]
     if missing:
@@ -157,6 +157,13 @@ def check_magnitude(name: str, values: Any, dtype: Any = np.float64) -> None:
         )
 
 
+def check_no_dates(y: Any) -> None:
+    """Raise for targets that are dates or durations, whose unit a prediction would not have."""
+    dtype = str(getattr(y, "dtype", ""))  # of NumPy, pandas or polars
+    if dtype.lower().startswith(("date", "timedelta", "duration")):
+        raise ValueError(f"y has the type {dtype}, but must hold numbers, such as days since 1970.")
+
+
 def no_numbers_in(X: Any) -> str | None:
     """Return a message about the first column that is not numeric, ``None`` if all are."""
     if not is_frame(X) or not hasattr(X, "dtypes"):
@@ -229,12 +236,15 @@ def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
 
 
 def check_is_table(X: Any) -> None:
-    """Raise for a list of dictionaries, an empty frame, and repeated column names."""
-    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+    """Raise for dictionaries, a lazy or an empty frame, and repeated column names."""
+    is_rows = isinstance(X, list | tuple) and X and isinstance(X[0], Mapping)
+    if is_rows or (isinstance(X, Mapping) and not sparse.issparse(X)):
         raise ValueError(
-            "X is a list of dictionaries, but must be an array or a data frame; pass "
-            "pandas.DataFrame(X)."
+            "X is a dictionary or a list of dictionaries, but must be an array or a data frame; "
+            "pass pandas.DataFrame(X)."
         )
+    if hasattr(X, "collect_schema") and not hasattr(X, "shape"):
+        raise TypeError("X is a lazy frame, whose rows are not read yet; pass X.collect().")
     if not is_frame(X) or hasattr(X, "column_names"):  # an Arrow table, whose columns are not names
         return
     if 0 in X.shape:

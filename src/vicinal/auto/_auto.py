@@ -374,6 +374,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         return tags
 
 

@@ -11,7 +11,7 @@ from vicinal._base import (
     TrainingData,
     as_numpy,
     check_labels,
-    gpu,
+    computing_device,
     is_array_api,
     is_on_device,
     narrowed,
@@ -43,7 +43,7 @@ class Table(TrainingData):
 
     def network_device(self, wanted: str) -> str | None:
         """Return the device of torch that trains networks; ``None`` is that of the rows."""
-        return gpu() if wanted == "auto" else {"cpu": None}.get(wanted, wanted)
+        return None if wanted == "cpu" else computing_device(None, wanted)
 
     def stored_rows(self, at_most: int | None, names: list[str]) -> "StoredRows | None":
         """Return the rows, or ``at_most`` of them, for explanations."""

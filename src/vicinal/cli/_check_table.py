@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from sklearn.pipeline import make_pipeline
 
-from vicinal._base import fit_weighted, takes_weights
+from vicinal._base import fit_weighted, reads_frames, takes_weights
 from vicinal.cli._read_table import read_tables
 from vicinal.cli._show import InputError, log, quoted, similar
 from vicinal.table import TableEncoder
@@ -52,10 +52,8 @@ class CheckedTable:
 
     def fit(self, estimator: Any, rows: Any = slice(None)) -> Any:
         """Fit a model on rows of the table, behind its encoder unless the model reads frames."""
-        from vicinal.auto import AutoClassifier, AutoRegressor
-
-        reads_frames = isinstance(estimator, AutoClassifier | AutoRegressor)
-        model = estimator if reads_frames else make_pipeline(self.encoder(), estimator)
+        is_ready = reads_frames(estimator)
+        model = estimator if is_ready else make_pipeline(self.encoder(), estimator)
         weights = self.weights if takes_weights(model) else None
         return fit_weighted(
             model,
@@ -152,8 +150,7 @@ def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.D
     known = frame.filter(~(column.is_null() | missing.fill_null(True)))
     if known.height == 0:
         raise InputError(f"the target {target!r} is missing in every row")
-    if known.height < frame.height:
-        n = frame.height - known.height
+    if n := frame.height - known.height:
         notes.append(f"{n} row{'s' * (n > 1)} without {target!r} left out")
     return known
 
@@ -343,8 +340,8 @@ def warn(checked: CheckedTable, seed: int) -> None:
         found = leaking_columns(X[rows], checked.y[rows], task=checked.task, random_state=seed)
         if found and X.width > 1:
             log(
-                f"  note: {found.summary.rstrip(':')}: is it known at prediction time "
-                f"(--drop)? {_MORE}"
+                f"  note: {found.summary.rstrip(':')}; --drop what is unknown at prediction "
+                f"time; {_MORE}"
             )
 
 

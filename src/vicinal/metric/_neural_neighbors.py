@@ -26,10 +26,10 @@ from vicinal._base import (
     atomic_fit,
     class_factors,
     codes_among,
+    computing_device,
     documented,
     fold_entries,
     free_memory,
-    gpu,
     namespace,
     on_torch,
     predicted_labels,
@@ -202,7 +202,7 @@ class _NeuralNeighbors(
 
     def _train(self, data: TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
         """Return the nets of every pool of rows, trained on ``device``."""
-        device: Any = gpu() if self.device == "auto" else self.device
+        device: Any = computing_device(None, self.device)
         if data.xp is np and device is not None:
             voters = Voters(*on_torch(device, *voters))
         has_classes, on_host = data.classes is not None, isinstance(voters.scores, np.ndarray)

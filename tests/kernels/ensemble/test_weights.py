@@ -98,6 +98,12 @@ def test_no_class_is_certain_and_none_changes_place():
     np.testing.assert_array_equal(z.argmax(axis=1), proba.argmax(axis=1))
 
 
+def test_the_mean_is_not_above_the_largest_error_by_rounding():
+    shares = np.random.RandomState(0).uniform(size=(100, 30))
+    means = [mean_and_error(np.ones(30), share, np.arange(30))[0] for share in shares]
+    assert max(means) == 1.0
+
+
 def test_answers_of_one_row_count_as_one():
     errors = np.array([0.0, 1.0, 1.0, 1.0])
     mean, spread = mean_and_error(errors, np.full(4, 0.25), np.array([0, 0, 1, 1]))

@@ -78,7 +78,7 @@ def mean_and_error(
     n = len(names)
     mass = np.bincount(unit, share)
     means = np.bincount(unit, share * errors) / mass
-    mean = float(mass @ means / mass.sum())
+    mean = min(float(mass @ means / mass.sum()), float(means.max()))  # not above it by rounding
     mass = mass / mass.sum()
     variance = mass**2 @ (means - mean) ** 2 * n / max(n - 1, 1)
     variance = max(variance, step**2 * (mass @ mass) / n)

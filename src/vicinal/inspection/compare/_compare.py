@@ -129,8 +129,9 @@ def compare(
         kind = "classification" if is_classification(np.asarray(y)) else "regression"
         models = candidate_models(kind, random_state=random_state)
         encoder = TableEncoder() if encoder is None else encoder
-    if not models:
-        raise ValueError("models is empty; name at least one model to compare.")
+    if not isinstance(models, Mapping) or not models:
+        what = "empty" if isinstance(models, Mapping) else f"a {type(models).__name__}"
+        raise ValueError(f"models is {what}; give a dictionary of one or more estimators by name.")
     if time_budget is not None and not time_budget > 0:
         raise ValueError(f"time_budget={time_budget!r} must be positive; None waits for all.")
     X, y, groups, sample_weight = indexable(X, y, groups, sample_weight)

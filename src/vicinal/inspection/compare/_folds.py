@@ -112,12 +112,8 @@ class FoldRunner:
         return replace(found, fit_seconds=fitted - started, predict_seconds=ended - fitted)
 
     def _rows(self, name, fold):
-        from vicinal.auto import AutoClassifier, AutoRegressor
-
         train, test = self.folds[fold]
-        model = self.models[name]
-        reads_tables = isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
-        if self.encoder is None or reads_tables:
+        if self.encoder is None or reads_frames(self.models[name]):
             return rows_of(self.X, train), rows_of(self.X, test)
         if self._encoded is None or self._encoded[0] != fold:
             self._encoded = fold, self._encode(fold)
