@@ -207,6 +207,28 @@ def dense_row(X: Any) -> np.ndarray:
 # --- sections of several families ---
 
 
+# Rows of a table of weighted training rows.
+_N_WEIGHTED = 10
+
+
+def weighted_section(found: Any, targets: Any, text: str, source: str = "") -> ExplanationSection:
+    """Return the training rows of a prediction by falling weight, a CSR row that sums to one.
+
+    ``targets`` is a function from row numbers to targets; ``text`` ends in what the rows do.
+    """
+    rows, weights = found.indices, np.asarray(found.data, dtype=float)
+    size = 1.0 / float((weights**2).sum())
+    shown = targets(rows[:_N_WEIGHTED])
+    table = list(zip(rows.tolist(), shown, weights.tolist(), strict=False))
+    summary = (
+        f"{text.format(len(rows))}, with the weight of {size:.3g} equal ones; those shown have "
+        f"{weights[:_N_WEIGHTED].sum():.0%} of the weight.{source}"
+    )
+    head = ("training row", "target", "weight")
+    values = {"n_neighbors": len(rows), "effective_sample_size": size}
+    return ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
+
+
 def coefficient_section(
     columns: RowColumns, coef: np.ndarray, offset: np.ndarray, summary: str, **values: Any
 ) -> ExplanationSection:

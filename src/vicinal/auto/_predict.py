@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler, TargetEncoder
 
 from vicinal._base import aligned_predictions
 from vicinal._base._compat import boosted_outputs, boosted_parts
-from vicinal._kernels.ensemble._trees import BOOSTED_FIELDS, add_leaf_values, joined_nodes
+from vicinal._kernels.ensemble._trees import BOOSTED_FIELDS, joined_nodes, tree_leaves
 from vicinal._kernels.linear._covariance import normal_scores
 from vicinal.auto._base_models import NormalScores
 
@@ -93,8 +93,10 @@ class _Boosted:
             nodes = [tree.nodes for tree in trees]
             values = np.concatenate([tree["value"] for tree in nodes])
             _NODES[trees[0]] = joined_nodes(nodes, BOOSTED_FIELDS), values
-        raw = np.zeros((len(X), baseline.size)) + baseline.ravel()
-        add_leaf_values(np.ascontiguousarray(X), *_NODES[trees[0]], raw)
+        nodes, values = _NODES[trees[0]]
+        leaves = np.empty((len(X), len(trees)), dtype=np.int64)
+        tree_leaves(np.ascontiguousarray(X), nodes, leaves)
+        raw = values[leaves].reshape(len(X), -1, baseline.size).sum(axis=1) + baseline.ravel()
         return boosted_outputs(self.model, raw)
 
     predict_proba = predict

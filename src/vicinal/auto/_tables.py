@@ -104,7 +104,7 @@ def read_queries(model: Any, X: Any, reads_frames: bool) -> Any:
     if reads_frames:
         check_is_fitted(model)
         X = by_name(X, model)
-        if hasattr(X, "columns") and list(X.columns) == list(model.feature_names_in_):
+        if list(getattr(X, "columns", ())) == list(model.feature_names_in_):
             return X  # what is left to check takes longer than the prediction of a row
         return validate_data(model, X, reset=False, skip_check_array=True)
     if type(X) is np.ndarray and X.ndim == 2:

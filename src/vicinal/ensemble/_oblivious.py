@@ -70,17 +70,8 @@ def _is_categorical(dtype: Any) -> bool:
 
 def _category_codes(values: list, known: Any) -> np.ndarray:
     """Return the index of each value among the known categories, NaN for missing and others."""
-    codes = {value: float(code) for code, value in enumerate(known)}
+    codes = dict(zip(known, range(len(known)), strict=True))
     return np.array([codes.get(value, np.nan) for value in values], dtype=np.float64)
-
-
-def _all_codes(X: np.ndarray, categories: list) -> np.ndarray:
-    """Return the category codes of columns of numbers, which often are those numbers."""
-    sizes = np.array([len(known) for known in categories])
-    if all(list(known) == list(range(len(known))) for known in categories):
-        return np.where((X >= 0) & (X < sizes) & (X == np.floor(X)), X, np.nan)
-    pairs = zip(X.T.tolist(), categories, strict=True)
-    return np.column_stack([_category_codes(values, known) for values, known in pairs])
 
 
 def _coded_frame(X: Any, mask: np.ndarray, categories: list) -> Any:
@@ -371,8 +362,8 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
         rows = query_rows(self, X, ensure_all_finite="allow-nan")
         if not is_coded and self.is_categorical_.any():
             rows = rows.copy()
-            mask = self.is_categorical_
-            rows[:, mask] = _all_codes(rows[:, mask], self.categories_)
+            for j, known in zip(self.is_categorical_.nonzero()[0], self.categories_, strict=True):
+                rows[:, j] = _category_codes(rows[:, j].tolist(), known)
         return self._columns(rows), rows.dtype
 
     def _raw_scores(self, X):

@@ -63,16 +63,14 @@ class ColumnCodes:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of query rows, (n_columns_of_codes, n_samples)."""
-        codes = self.numeric_codes(X)
-        if not self.tables:
-            return codes
-        n_rows, sizes = np.array([table.shape for table in self.tables]).T
+        shapes = np.array([table.shape for table in self.tables], dtype=np.int64)
+        n_rows, sizes = shapes.reshape(-1, 2).T
         values = X[:, self.categorical].T
         values = np.where(np.isnan(values), sizes[:, None] - 1, values).astype(np.int64)
         widths = np.repeat(sizes, n_rows)
         entries = np.repeat(values, n_rows, axis=0) + (np.cumsum(widths) - widths)[:, None]
-        flat = np.concatenate([table.ravel() for table in self.tables])
-        return np.concatenate([codes, flat[entries]])
+        flat = np.concatenate([np.empty(0, np.uint8), *(table.ravel() for table in self.tables)])
+        return np.concatenate([self.numeric_codes(X), flat[entries]])
 
 
 def joined(parts: list[ColumnCodes]) -> tuple[ColumnCodes, np.ndarray]:

@@ -10,30 +10,14 @@ from vicinal._base._explanation import (
     coefficient_section,
     dense_row,
     show,
+    weighted_section,
 )
-
-# Rows of the table of neighbours.
-_N_SHOWN = 10
 
 
 def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the training rows that voted, with their shares and values, and the slopes."""
-    found = model.neighbors(X)
-    rows, weights = found.indices, found.data
-    size = 1.0 / float((np.asarray(weights, dtype=float) ** 2).sum())
-    targets = model._voter_values(rows[:_N_SHOWN])
-    table = [
-        (int(row), value, float(weight))
-        for row, weight, value in zip(rows, weights, targets, strict=False)
-    ]
-    shown = float(np.sum(weights[:_N_SHOWN]))
-    summary = (
-        f"{len(rows)} training rows vote by their distance in the learned coordinates, with the "
-        f"weight of {size:.3g} equal ones; those shown have {shown:.0%} of the weight."
-    )
-    head = ("training row", "target", "weight")
-    values = {"n_neighbors": len(rows), "effective_sample_size": size}
-    section = ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
+    text = "{} training rows vote by their distance in the learned coordinates"
+    section = weighted_section(model.neighbors(X), model._voter_values, text)
     return [section, *slope_sections(model, X, columns)]
 
 

@@ -26,12 +26,11 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import Interval, threadpool_controller
-from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, weighted_section
 from vicinal.pretrained._cells import TableScale, target_features
 from vicinal.pretrained._network import COLUMN_SIZE, N_LABELS, load_network
 
 _PRIOR = 0.5  # of a row, spread evenly over the classes
-_N_SHOWN = 10  # rows of the table of an explanation
 _ROWS: dict = {"ensure_all_finite": "allow-nan", "arrays": True}
 # What the network knows of the training rows; it is neither saved nor copied, but computed again.
 _COMPUTED = ("_passes", "_group", "_share")
@@ -239,22 +238,9 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
 
     def _sections(self, X, columns) -> list[ExplanationSection]:
         found = self._neighbors(np.asarray(X, dtype=float), None)
-        rows, weights = found.indices[:_N_SHOWN], found.data
-        size = 1.0 / float((weights**2).sum())
-        table = [
-            (int(row), target, float(weight))
-            for row, weight, target in zip(rows, weights, self._targets(rows), strict=False)
-        ]
-        summary = (
-            f"The prediction is the weighted mean of {len(weights)} training rows, with the weight "
-            f"of {size:.3g} equal ones; those shown have {weights[:_N_SHOWN].sum():.0%} of the "
-            "weight. The weights come from a network trained on simulated tables."
-        )
-        values = {"n_neighbors": len(weights), "effective_sample_size": size}
-        head = ("training row", "target", "weight")
-        return [
-            ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
-        ]
+        text = "The prediction is the weighted mean of {} training rows"
+        source = " The weights come from a network trained on simulated tables."
+        return [weighted_section(found, self._targets, text, source)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

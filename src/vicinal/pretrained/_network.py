@@ -10,7 +10,7 @@ import hashlib
 import io
 import math
 from dataclasses import dataclass, fields
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -226,7 +226,7 @@ class Network:
         x = x + _softmax(scores).reshape(*rows, -1) @ summary[1]
         qkv = (_normalised(x) @ block["qkv"]).reshape(*rows, 3, heads, c // heads)
         # (..., n_rows, heads, n_columns, size)
-        q, k, v = (_rolled(qkv[..., part, :, :]) for part in range(3))
+        q, k, v = (qkv[..., part, :, :].swapaxes(-4, -3).swapaxes(-3, -2) for part in range(3))
         scores = packed(q) @ k.swapaxes(-1, -2)
         scores *= (c // heads) ** -0.5
         h = (_softmax(scores) @ v).swapaxes(-3, -2).swapaxes(-4, -3).reshape(x.shape)
@@ -243,9 +243,8 @@ class Network:
         return x.reshape(*x.shape[:-1], self.row_heads, -1).swapaxes(-3, -2)
 
     def _row_block(self, block, x, keys, values, log_weights, sharpness) -> Any:
-        q = _normalised(x) @ block["qkv"][:, : self.row_width]
-        q *= sharpness * (self.row_width // self.row_heads) ** -0.5
-        scores = self._by_head(q) @ keys
+        q = self._by_head(_normalised(x) @ block["qkv"][:, : self.row_width])
+        scores = (q * (sharpness * q.shape[-1] ** -0.5)) @ keys
         shares = _unscaled_softmax(scores, log_weights)
         # Means of values are scaled instead of the shares: one number for each head and row.
         h = shares @ values
@@ -295,21 +294,9 @@ def _normalised(x: Any) -> Any:
     return h
 
 
-def _rolled(x: Any) -> Any:
-    """Return an array with its fourth axis from the end as the second."""
-    return x.swapaxes(-4, -3).swapaxes(-3, -2)
-
-
 def _sums(x: Any) -> Any:
     """Return sums along the last axis, which stays; by BLAS, which is faster on short axes."""
-    if isinstance(x, np.ndarray):
-        return x @ _ones(x.shape[-1], x.dtype)
-    return namespace(x).sum(x, axis=-1, keepdims=True)
-
-
-@lru_cache(maxsize=64)
-def _ones(size: int, dtype: Any) -> np.ndarray:
-    return np.ones((size, 1), dtype)
+    return x @ namespace(x).ones((x.shape[-1], 1), dtype=x.dtype, device=x.device)
 
 
 def _softmax(scores: Any, log_weights: Any = None) -> Any:

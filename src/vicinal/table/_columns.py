@@ -271,8 +271,7 @@ class _CategoryColumn(ColumnEncoder):
         """Return the line number of every category, and the lines."""
         if self not in _LOOKUPS:
             categories, lines = self.lookup()
-            codes = {category or None: k for k, category in enumerate(categories)}
-            _LOOKUPS[self] = codes, lines
+            _LOOKUPS[self] = {name or None: k for k, name in enumerate(categories)}, lines
         return _LOOKUPS[self]
 
     def _is_unread(self, values):

@@ -40,7 +40,7 @@ def read_column(X: Any, j: int) -> np.ndarray:
         return X.arrays[j]
     if hasattr(X, "get_columns"):
         return _read_polars(X.to_series(j))
-    return _read_pandas(X.iloc[:, j]) if hasattr(X, "iloc") else _read_array(X[:, j])
+    return _read_stored(X, j, X.iloc[:, j].array) if hasattr(X, "iloc") else _read_array(X[:, j])
 
 
 def is_category(X: Any, j: int) -> bool:
@@ -83,12 +83,8 @@ def _read_stored(X: Any, j: int, column: Any) -> np.ndarray:
     """Return column ``j`` of a frame of pandas, whose array is ``column``."""
     if type(column) is np.ndarray:
         return _read_array(column)
-    if type(column.dtype).__name__ == "CategoricalDtype":
-        return _read_categories(column)
-    return _read_pandas(X.iloc[:, j])
-
-
-def _read_categories(column: Any) -> np.ndarray:
+    if type(column.dtype).__name__ != "CategoricalDtype":
+        return _read_pandas(X.iloc[:, j])
     codes, known = column.codes.tolist(), column.categories
     known = known if len(codes) < len(known) else known.tolist()
     # Code -1 is a missing value.
@@ -106,8 +102,6 @@ def _read_pandas(series: Any) -> np.ndarray:
         return series.to_numpy(dtype="datetime64[us]")
     if kind == "m":
         return series.to_numpy(dtype="timedelta64[us]")
-    if type(series.dtype).__name__ == "CategoricalDtype":
-        return _read_categories(series.array)
     return _read_objects((series if series.dtype == object else series.astype(object)).tolist())
 
 

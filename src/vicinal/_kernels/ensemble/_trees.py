@@ -39,19 +39,6 @@ def joined_nodes(trees: Sequence[np.ndarray], fields: Sequence[str]) -> Nodes:
 
 
 @jit
-def _leaf_of(row, nodes, root):
-    node = root
-    while nodes.left[node] >= 0:
-        value = row[nodes.feature[node]]
-        goes_left = value <= nodes.threshold[node]
-        if goes_left or (nodes.missing_left[node] and np.isnan(value)):
-            node = nodes.left[node]
-        else:
-            node = nodes.right[node]
-    return node
-
-
-@jit
 def tree_leaves(X, nodes, leaves):
     """Write the leaf of every row in every tree into ``leaves`` of shape (n_samples, n_trees)."""
     at, moving = np.empty(len(X), dtype=np.int64), np.empty(len(X) + 1, dtype=np.int64)
@@ -74,12 +61,3 @@ def tree_leaves(X, nodes, leaves):
                 n_moving += nodes.left[node] >= 0
         for i in range(len(X)):
             leaves[i, t] = at[i]
-
-
-@jit
-def add_leaf_values(X, nodes, values, scores):
-    """Add the values of all leaves to the scores; tree t adds to column t modulo their number."""
-    for i in range(len(X)):
-        for t in range(len(nodes.roots)):
-            leaf = _leaf_of(X[i], nodes, nodes.roots[t])
-            scores[i, t % scores.shape[1]] += values[leaf]

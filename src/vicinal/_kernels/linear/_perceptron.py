@@ -53,10 +53,8 @@ def fit_perceptron(
     n_features = X.shape[1]
     rows = np.arange(X.shape[0]) if sample_weight is None else np.flatnonzero(sample_weight)
     codes = np.ascontiguousarray(codes, dtype=np.int32)
-    if sample_weight is None:
-        steps = np.ones(1, dtype=np.float32)
-    else:
-        steps = np.ascontiguousarray(sample_weight, dtype=np.float32)
+    step = np.ones(1) if sample_weight is None else sample_weight
+    steps = np.ascontiguousarray(step, dtype=np.float32)
     width = 1 if n_classes == 2 else -(-n_classes // _LANES) * _LANES
     weights = np.zeros((n_features + 1, width), dtype=np.float32)
     lag = np.zeros_like(weights)
@@ -154,30 +152,22 @@ def _move(weights, lag, j, y, q, x, step, late):
 @_ordered_jit
 def _multiclass_dense(X, codes, steps, rows, t, n_classes, weights, lag):
     """Run one epoch, of which ``t`` steps came before, and return its number of mistakes."""
-    n_features = X.shape[1]
-    width = weights.shape[1]
+    n_features, width = X.shape[1], weights.shape[1]
+    whole = n_features - n_features % 4
     scores = np.empty(width, dtype=np.float32)
     wrong = 0
     for i in rows:
         t += 1
         for c in range(width):
             scores[c] = weights[n_features, c]
-        j = 0
-        while j + 4 <= n_features:
+        for j in range(0, whole, 4):
+            w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
             x0, x1, x2, x3 = X[i, j], X[i, j + 1], X[i, j + 2], X[i, j + 3]
             for c in range(width):
-                s = scores[c]
-                s += x0 * weights[j, c]
-                s += x1 * weights[j + 1, c]
-                s += x2 * weights[j + 2, c]
-                s += x3 * weights[j + 3, c]
-                scores[c] = s
-            j += 4
-        while j < n_features:
-            x0 = X[i, j]
+                scores[c] = scores[c] + x0 * w0[c] + x1 * w1[c] + x2 * w2[c] + x3 * w3[c]
+        for j in range(whole, n_features):
             for c in range(width):
-                scores[c] += x0 * weights[j, c]
-            j += 1
+                scores[c] += X[i, j] * weights[j, c]
         y = codes[i]
         q = _rival(scores, y, n_classes)
         if scores[q] >= scores[y]:

@@ -256,16 +256,15 @@ def _product_bound(reach, scale, norm, gamma):
 
 @jit
 def _first_reach(products, pairs, i, k, largest):
-    """Return a squared distance within which ``k`` of the rows of some products are.
+    """Return a squared distance within which ``k`` of the rows of some products are, or infinity.
 
     Bisection finds a product that hardly more than k are below. Products are lower bounds; the same
     rounding bounds how much smaller they are. ``largest`` is the largest squared norm of the rows.
     """
     norm, codes, code = pairs.norms[i], pairs.row_codes, pairs.query_codes[i]
     low, high, found = -norm, largest + 2.0 * math.sqrt(largest * norm), 0
-    middle = high
     for _ in range(16):
-        inside = 0
+        middle, inside = 0.5 * (low + high) if found else high, 0
         for j in range(products.shape[0]):
             inside += (products[j] <= middle) & (codes[j] != code)
         if inside < k:
@@ -274,7 +273,6 @@ def _first_reach(products, pairs, i, k, largest):
             high, found = middle, inside
             if found <= k + k // 16:
                 break
-        middle = 0.5 * (low + high)
     if found == 0 or not norm < _FAR:
         return np.inf
     slack = 5 * pairs.gamma * (largest + norm) + np.finfo(products.dtype).tiny * 2e3
@@ -365,13 +363,11 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
 
 def sort_rows(distances, indices):
     """Sort each row of both arrays in place by distance, then by index."""
-    # NumPy's sort is vectorised but not stable; ties are put right where there are any.
+    # NumPy's sort is vectorised but not stable.
     order = np.argsort(distances, axis=1)
     distances[:] = np.take_along_axis(distances, order, axis=1)
     indices[:] = np.take_along_axis(indices, order, axis=1)
-    is_wrong = (distances[:, 1:] == distances[:, :-1]) & (indices[:, 1:] < indices[:, :-1])
-    if is_wrong.any():
-        _sort_ties(distances, indices)
+    _sort_ties(distances, indices)
 
 
 @jit
