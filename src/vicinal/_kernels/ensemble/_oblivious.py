@@ -184,34 +184,34 @@ def total_loss(problem, state):
 
 
 @vector_jit
-def _pack(stats, words):
-    """Write the two statistics of each row as whole numbers of 32 bits to a word; return the units.
+def _pack(stats, packed):
+    """Write both statistics of each row as one number of 64 bits, and return their units.
 
     One addition then adds both, and sums and their differences are exact. Sums over any rows are at
     most ``2^30`` units, up to rounding.
     """
     size, mass = max(np.abs(stats[:, 0]).sum(), _SMALLEST), max(stats[:, 1].sum(), _SMALLEST)
     scale, last = _UNITS / size, _UNITS / mass
-    for i in range(len(words)):
+    for i in range(len(packed)):
         high, low = np.rint(stats[i, 0] * scale), np.rint(stats[i, 1] * last)
-        words[i] = (np.int64(high) << 32) + np.int64(low)
+        packed[i] = (np.int64(high) << 32) + np.int64(low)
     return size / _UNITS, mass / _UNITS
 
 
 @fast_jit
-def _add_words(first, second, rows, leaf, words, level, hist):
-    """Add the words of rows to the cells of their leaves and codes of two columns."""
+def _add_packed(first, second, rows, leaf, packed, level, hist):
+    """Add packed statistics of rows to the cells of their leaves and codes of two columns."""
     bits, one, other = np.uint64(level), hist[0], hist[1]
     for i in range(len(rows)):
         row, own = rows[i], np.uint64(leaf[i])
-        one[np.uint64(first[row]) << bits | own] += words[i]
-        other[np.uint64(second[row]) << bits | own] += words[i]
+        one[np.uint64(first[row]) << bits | own] += packed[i]
+        other[np.uint64(second[row]) << bits | own] += packed[i]
 
 
 @inline_jit
-def _halves(word):
-    """Return the two numbers of a word."""
-    return np.int32(word >> 32), np.int32(word)
+def _halves(both):
+    """Return the two whole numbers of 32 bits."""
+    return np.int32(both >> 32), np.int32(both)
 
 
 @vector_jit
@@ -221,7 +221,7 @@ def _tree_scores(hist, total, n_codes, l2, scores):
     Parameters
     ----------
     hist : ndarray of int64 of shape (n_cells,)
-        Sums of words for each code and leaf; the leaves of a code are neighbours. Replaced by the
+        Sums for each code and leaf; the leaves of a code are neighbours. Replaced by the
         running sums.
     total : ndarray of int64 of shape (n_leaves,)
         Sums for each leaf.
@@ -238,9 +238,9 @@ def _tree_scores(hist, total, n_codes, l2, scores):
         is_running = np.int64(b > 0)
         value = 0.0
         for node in range(n_leaves):
-            word = cells[node] + is_running * previous[node]
-            cells[node] = word
-            g, h = _halves(word)
+            both = cells[node] + is_running * previous[node]
+            cells[node] = both
+            g, h = _halves(both)
             G, H = _halves(total[node])
             left, right = np.float64(h) + l2, np.float64(np.int32(H - h)) + l2
             lower, upper = np.float64(g), np.float64(np.int32(G - g))
@@ -275,8 +275,8 @@ def grow_tree(table, columns, rows, stats, l2, tree, leaf):
     """
     codes, n_codes = table
     split_columns, split_codes, gains = tree
-    depth, words = len(split_columns), np.empty(len(rows), dtype=np.int64)
-    unit, last_unit = _pack(stats, words)
+    depth, packed = len(split_columns), np.empty(len(rows), dtype=np.int64)
+    unit, last_unit = _pack(stats, packed)
     l2 /= last_unit
     most = 2
     for j in columns.ravel():
@@ -288,17 +288,17 @@ def grow_tree(table, columns, rows, stats, l2, tree, leaf):
     for level in range(depth):
         total = np.zeros(1 << level, dtype=np.int64)
         for i in range(len(rows)):
-            total[own[i]] += words[i]
+            total[own[i]] += packed[i]
         # A split of no rows from all others has the score of the tree without it.
         hist[0, : 1 << level] = 0
         _tree_scores(hist[0], total, 1, l2, scores)
         start = scores[0]
         best, best_column, best_code = start * (1.0 + 1e-10), 0, NO_SPLIT
         for at in range(0, columns.shape[1], 2):
-            pair = columns[level, at : at + 2]
-            hist[:, : max(n_codes[pair[0]], n_codes[pair[-1]]) << level] = 0
-            _add_words(codes[pair[0]], codes[pair[-1]], rows, own, words, level, hist)
-            for k, j in enumerate(pair):
+            two = columns[level, at : at + 2]
+            hist[:, : max(n_codes[two[0]], n_codes[two[-1]]) << level] = 0
+            _add_packed(codes[two[0]], codes[two[-1]], rows, own, packed, level, hist)
+            for k, j in enumerate(two):
                 _tree_scores(hist[k], total, n_codes[j], l2, scores)
                 for b in range(n_codes[j] - 1):
                     if scores[b] > best:
