@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -56,7 +57,7 @@ def test_boosting_of_statistics_of_categories(n_classes, is_native):
 def test_pipelines_of_scalers(scaler):
     X, y = table(3)
     X = np.nan_to_num(X)
-    for steps in ([scaler], [NormalScores(), PolynomialFeatures(2)], ["passthrough"]):
+    for steps in ([scaler], [NormalScores(), PolynomialFeatures(2)], [PCA(3)], ["passthrough"]):
         model = make_pipeline(*steps, LinearClassifier()).fit(X, y)
         held_equal(model, X, np.unique(y))
 

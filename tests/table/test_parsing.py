@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from vicinal.table.parsing import (
+    ReadFrame,
     as_numbers,
     date_formats_of,
     decimal_of,
     numbers_in,
     parse_date,
     parse_number,
+    read_column,
     unit_of,
 )
 
@@ -157,3 +159,25 @@ def test_numbers_beyond_all_are_gaps():
 def test_long_digits_with_a_letter_are_recognized_at_once():
     """A pattern that tries every cut of the digits would take minutes."""
     assert np.isnan(parse_number("1" * 100_000 + "x"))
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 6])
+def test_columns_of_a_frame_are_read_as_their_values(n_rows):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {
+            "float": [1.5, np.nan, 3.0] * 2,
+            "truth": [True, False, True] * 2,
+            "text": ["a", None, " b "] * 2,
+            "category": pd.Categorical(["x", None, "y"] * 2, categories=[*"abcdefxy"]),
+            "number": pd.Categorical([3, 1, None] * 2),
+            "nullable": pd.array([1, None, 3] * 2, dtype="Int64"),
+            "day": pd.to_datetime(["2020-01-01", None, "2021-05-05"] * 2, utc=True),
+            "span": pd.to_timedelta([1, 2, 3] * 2, unit="h"),
+        }
+    )[:n_rows]
+    found = ReadFrame(frame).arrays
+    for j, values in enumerate(found):
+        expected = read_column(frame.astype(object), j)
+        assert values.dtype == expected.dtype
+        np.testing.assert_array_equal(values, expected)
