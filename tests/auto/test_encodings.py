@@ -242,6 +242,14 @@ def test_errors_of_a_frame_are_explained():
         classifier.fit(frame.to_numpy(dtype=object), labels)
     with pytest.raises(TypeError, match="all input features have string names"):
         classifier.fit(frame.rename(columns={frame.columns[0]: 0}), labels)
+    fitted = AutoClassifier(["linear"], random_state=0).fit(frame, labels)
+    for row, message in (
+        (frame.iloc[0], r"X is a Series; pass a data frame, for one row X\[:1\]"),
+        ([frame.iloc[0].tolist()], "X is a list; pass a data frame"),
+        (frame.iloc[0].to_dict(), "X is a dictionary"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.predict(row)
     labels[7] = None
     for table in (frame, frame[["area"]]):
         with pytest.raises(ValueError, match=r"1 missing label.*row 7"):

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import (
     TrainingData,
     as_numpy,
+    check_is_table,
     check_labels,
     computing_device,
     is_array_api,
@@ -103,6 +104,9 @@ def read_queries(model: Any, X: Any, reads_frames: bool) -> Any:
     """Check query rows for a fitted model."""
     if reads_frames:
         check_is_fitted(model)
+        check_is_table(X)
+        if len(getattr(X, "shape", ())) != 2:
+            raise ValueError(f"X is a {type(X).__name__}; pass a data frame, for one row X[:1].")
         X = by_name(X, model)
         if list(getattr(X, "columns", ())) == list(model.feature_names_in_):
             return X  # what is left to check takes longer than the prediction of a row

@@ -237,10 +237,9 @@ def save_model(name, fitted, checked, out, *, score=None, positive=None, thresho
         "rows": fingerprint(checked.X),
         "columns": {column: str(checked.X[column].dtype) for column in checked.X.columns},
     }
+    known = {key: value for key, value in about.items() if value is not None}
     try:
-        save(
-            fitted, out, metadata={key: value for key, value in about.items() if value is not None}
-        )
+        save(fitted, out, metadata=known)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     log(f"{name} saved: {out}")

@@ -197,9 +197,7 @@ class Explanation:
         str
             One ``div`` element of class ``vicinal-explanation``.
         """
-        parts = ['<div class="vicinal-explanation">']
-        if style:
-            parts.append(f"<style>{_STYLE}</style>")
+        parts = ['<div class="vicinal-explanation">', f"<style>{_STYLE}</style>" if style else ""]
         parts.append(f"<p><strong>{escape(self.headline())}</strong></p>")
         for section in self.sections:
             parts.append(f'<section data-key="{escape(section.key)}">')
@@ -207,8 +205,7 @@ class Explanation:
             if section.rows:
                 table = _html_table(section, max_rows, self._bar_colors(section))
                 if section.key in FOLDED:
-                    n = len(section.rows)
-                    table = f"<details><summary>{n} rows</summary>{table}</details>"
+                    table = f"<details><summary>{len(section.rows)} rows</summary>{table}</details>"
                 parts.append(table)
             parts.append("</section>")
         return "".join([*parts, "</div>"])
