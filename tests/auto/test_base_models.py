@@ -24,6 +24,7 @@ from vicinal.auto._base_models import (
     default_families,
 )
 from vicinal.auto._linear import LinearClassifier
+from vicinal.auto._search import sample_judged
 from vicinal.auto._settings import resolve
 from vicinal.auto._tables import read_table
 
@@ -168,9 +169,52 @@ def test_presets_try_more_families_the_more_time_they_have():
         tried[preset] = {family for family, reason in families.items() if not reason}
     assert tried["fast"] < tried["default"] < tried["best"]
     regression = default_families(replace(shape, preset="fast", is_classification=False))
-    assert not regression["boosting"]
     assert "neural" in tried["best"]
     assert PRICES["fast"] > PRICES["default"] > PRICES["best"] > 0.0
+    assert not regression["boosting"]
+    assert not regression["kernel"]
+    assert regression["forest"]
+    classes = replace(shape, preset="fast", is_classification=True, n_outputs=2)
+    assert not default_families(classes)["forest"]
+    mixed = default_families(replace(classes, categorical=np.array([False, True])))
+    assert {name for name, reason in mixed.items() if not reason} == {
+        "constant", "linear", "boosting"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_the_fast_preset_boosts_one_run_of_one_kind_of_trees(is_classification):
+    shape = TableShape(1500, 4, 2, is_classification, False, None, None, preset="fast")
+    shape = replace(shape, n_outputs=1 + is_classification)
+    (spec,) = boosting(shape, {})
+    assert spec.estimator.n_runs == 1
+    assert spec.estimator.bootstrap is True
+    assert spec.estimator.depth != "auto"
+    assert spec.seconds < next(boosting(replace(shape, preset="default"), {})).seconds
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_the_fast_preset_fits_kernel_ridge_once(is_classification):
+    shape = TableShape(1000, 4, 2, is_classification, False, None, None, preset="fast")
+    (spec,) = FAMILIES["kernel"](shape, {})
+    assert spec.whole
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(1000, 4))
+    y = (X[:, 0] > 0.0).astype(np.int64) if is_classification else X[:, 0] ** 2
+    found = spec.estimator.held_out(X, y, folds=np.array_split(np.arange(1000), 3))
+    known = found.fitted(0)
+    left_out = known.loo_proba_ if is_classification else known.loo_prediction_[:, None]
+    np.testing.assert_allclose(found.predictions[0], left_out)
+
+
+def test_the_fast_preset_has_three_folds_and_judges_fewer_rows():
+    X, y = blobs()
+    for preset, n_folds in (("fast", 3), ("default", 5)):
+        model = AutoClassifier(preset=preset)
+        data = read_table(model, X, y, None, None, "classification")
+        assert resolve(model, X, y, None, data).cv == n_folds
+    assert len(sample_judged(4000, 4, 0, "fast")) == 2000
+    assert len(sample_judged(4000, 4, 0)) == 4000
 
 
 @pytest.mark.parametrize(
@@ -272,7 +316,7 @@ def test_pretrained_neighbours_pay_for_slow_predictions_of_single_rows():
     ("auto", None, False), ("auto", "cpu", True), ("cpu", "cpu", False),
 ])  # fmt: skip
 def test_networks_are_tried_where_a_gpu_trains_them(monkeypatch, device, found, is_tried):
-    monkeypatch.setattr("vicinal.auto._tables.gpu", lambda: found)  # the CPU stands for one
+    monkeypatch.setattr("vicinal._base._arrays.gpu", lambda: found)  # the CPU stands for one
     X, y = blobs(40)
     model = AutoClassifier(device=device)
     settings = resolve(model, X, y, None, read_table(model, X, y, None, None, "classification"))

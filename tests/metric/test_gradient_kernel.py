@@ -14,7 +14,6 @@ from vicinal.metric import (
     GradientKernelClassifier,
     GradientKernelRegressor,
     _gradient_fit,
-    _gradient_kernel,
 )
 
 
@@ -251,12 +250,12 @@ def test_held_out_probabilities_estimate_those_of_new_rows(moons):
     assert loss < 1.1 * log_loss(y[300:], alone.predict_proba(X[300:]))
 
 
-def test_held_out_probabilities_of_many_rows_leave_one_out(moons, monkeypatch):
+def test_held_out_probabilities_of_many_rows_leave_one_out(moons):
     X, y = moons
-    monkeypatch.setattr(_gradient_kernel, "_MAX_FOLD_ROWS", 100)
     rows = np.arange(0, 200, 7)
     folds = [rows, np.setdiff1d(np.arange(200), rows)]
-    model = GradientKernelClassifier(metric="diagonal", n_rounds=1, random_state=0)
+    settings = {"metric": "diagonal", "n_rounds": 1, "random_state": 0}
+    model = GradientKernelClassifier(max_block_size=400, **settings)
     estimated = model.held_out(X[:200], y[:200], folds=folds, rows=rows)
     fitted = clone(model).fit(X[:200], y[:200])
     assert_array_equal(estimated.rows, rows)

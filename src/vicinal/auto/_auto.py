@@ -60,8 +60,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
     preset : {"fast", "default", "best"}, default="default"
         Price of processor time. A model is tried beyond its first fold only if the expected
         reduction of the held-out loss pays for its time: 0.05 % for each second per 1,000 rows, 2 %
-        for ``"fast"`` and 0.01 % for ``"best"``; four times as much in regression. ``"fast"``
-        skips the expensive families, and ``"best"`` adds ``"neural"``.
+        for ``"fast"`` and 0.01 % for ``"best"``; four times as much in regression. ``"fast"`` tries
+        fewer and quicker models with at most three folds, judged on at most 2,000 rows: linear
+        models, boosted trees and kernel ridge, and with classes a forest; of classes and columns of
+        categories only the first two. ``"best"`` adds ``"neural"``.
     max_fit_time : float, default=None
         Seconds for the whole fit: a model whose projected time does not fit is skipped, except a
         constant and a linear model. ``None`` sets no limit.
@@ -70,7 +72,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         no longer, first the one whose gain for its time is the least. The time of each is measured
         on 100 training rows. ``None`` sets no limit.
     cv : int, "time", splitter or list of pairs, default=5
-        An int is the number of random folds; tables of fewer than 1,000 rows are split twice.
+        An int is the number of random folds, with ``preset="fast"`` at most three; tables of fewer
+        than 1,000 rows are split twice.
         ``"time"`` splits in the order of the rows, or of ``time_column``, into six blocks: each
         but the first is predicted by models that have seen only the blocks before it. A splitter
         of scikit-learn and pairs of training and test rows are followed exactly. Rows that are

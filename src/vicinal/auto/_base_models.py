@@ -66,14 +66,13 @@ _MAX_KERNEL_ROWS = {True: 2000, False: 5000}  # classification, regression
 _MAX_KERNEL_FOLDS = 2000
 # Relative reduction of the held-out loss that one processor second per 1,000 rows must bring.
 PRICES = {"fast": 0.02, "default": 0.0005, "best": 0.0001}
-# With classes, boosted trees and kernel ridge would take most of the time.
-_FAST_FAMILIES = {
-    True: ("constant", "linear", "forest"),
-    False: ("constant", "linear", "kernel", "forest", "boosting"),
-}
+# What ``preset="fast"`` tries: the last one with classes only, and of categories the first three,
+# because boosted trees are better there. It fits kernel ridge of so many rows once.
+_FAST_FAMILIES = ["constant", "linear", "boosting", "kernel", "forest"]
+_FAST_KERNEL_ROWS = 2400
 # Trees of the small forest by which the gain of a large one is estimated, and what a local model
 # over the leaves of a large one gains in addition in classification.
-_PROBE_TREES, _PROBE_SHARE, _PROBE_BONUS = 30, 25.0, 0.02
+_PROBE_TREES, _PROBE_BONUS = 30, 0.02
 
 # Names of base models, by the metric or the coordinates of a local model.
 _COORDINATES = {
@@ -112,8 +111,6 @@ class Spec:
         All folds are predicted together, because most of the work is common to them.
     probe : estimator or None
         A cheap relative, whose first fold estimates the gain where ``whole`` leaves no first fold.
-    probe_share : float
-        How many times as long as the first fold of the probe the trial takes.
     bonus : float
         What is added to the gain of the probe, or of the first fold.
     price : float
@@ -129,7 +126,6 @@ class Spec:
     seconds: float = 0.0
     whole: bool = False
     probe: Any = None
-    probe_share: float = 1.0
     bonus: float = 0.0
     price: float = 1.0
     reason: str = ""
@@ -296,14 +292,10 @@ def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
             "whole": True,
             "seconds": seconds,
             "bonus": _PROBE_BONUS if shape.is_classification else 0.0,
-            "probe_share": _PROBE_SHARE,
         }
-        names = list(_FORESTS.items())
         # In regression a random forest adds nothing to extra trees and boosting.
-        is_one = shape.preset == "fast" or (
-            shape.preset == "default" and not shape.is_classification
-        )
-        for metric, name in names[:1] if is_one else names:
+        has_both = shape.preset == "best" or (shape.is_classification and shape.preset != "fast")
+        for metric, name in [*_FORESTS.items()][: 1 + has_both]:
             model = _local(shape, metric=metric, degree=degree)
             # With classes, a local model over leaves is much better than a small forest.
             is_probed = metric == "forest" or not shape.is_classification
@@ -363,16 +355,22 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         return
     if shape.n_outputs > (_MAX_BOOSTED_CLASSES if shape.is_classification else 1):
         return
-    categorical = shape.categorical
+    categorical, is_fast = shape.categorical, shape.preset == "fast"
     spec = partial(Spec, encoding="tree", once=True)
     quantile = {} if shape.quantile is None else {"loss": "quantile", "quantile": shape.quantile}
     if shape.n_rows <= _MAX_SYMMETRIC_ROWS and shape.monotonic is None:
         seconds = 0.2 * shape.thousands * (1.0 + shape.n_columns / 10.0) * (1.0 + shape.n_scores)
         options: Any = {"n_runs": 2, "n_jobs": shape.n_jobs, "categorical_features": categorical}
+        if is_fast:
+            # Twice the default rate, and half of the rounds.
+            depth, rate = (4, 0.1) if shape.is_classification else (6, 0.2)
+            options |= {"n_runs": 1, "n_estimators": 500, "depth": depth, "learning_rate": rate}
+            options["bootstrap"] = True  # nothing to select
+            seconds = shape.thousands * (1 + shape.n_tree_columns / 30) * (1 + shape.n_scores) / 20
         if shape.is_classification:
             trees: Any = ObliviousBoostingClassifier(**options)
             yield spec(_SYMMETRIC, trees, seconds=seconds)
-            if shape.n_rows < _BOTH_ROWS:
+            if shape.n_rows < _BOTH_ROWS and not is_fast:
                 trees = clone(trees).set_params(max_features=1.0, bootstrap=False)
                 yield spec(f"{_SYMMETRIC} (all columns)", trees, seconds=seconds)
         else:
@@ -393,7 +391,7 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if shape.n_rows > _MAX_SYMMETRIC_ROWS or shape.monotonic is not None:
         native = clone(model).set_params(categorical_features=categorical)
         yield spec(_BOOSTING, native, seconds=seconds)
-    if has_categories:
+    if has_categories and not is_fast:
         # Splits between categories overfit where these are many, target statistics where the target
         # has outliers; an average of several treatments has a smaller error than any.
         encoded = make_pipeline(_statistics(shape), model)
@@ -417,8 +415,11 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     losses = {m: tried[_local_name(m)] for m in starts if _local_name(m) in tried}
     best = sorted(losses, key=losses.__getitem__)[:2]
     for metric in best or ["standardized"]:
-        if best and metric != best[0] and not _second_start_pays(best, losses, tried):
-            return
+        if best and metric != best[0]:
+            # A second start may be better where irrelevant columns hide which one is.
+            gains = tried.get(_gradient_name(best[0]), np.inf) <= _GAIN * losses[best[0]]
+            if not gains or losses[metric] > _SLACK * losses[best[0]]:
+                return
         # The metric standardises by itself, so that arrays of a device stay there; principal axes
         # made equally long would be mostly noise.
         steps = _coordinates(metric, shape, _MAX_COORDINATES)
@@ -428,13 +429,6 @@ def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         model = make_pipeline(*steps, model) if steps else model
         seconds = 0.8 * shape.thousands * (2.0 + shape.n_coordinates / 15.0)
         yield Spec(_gradient_name(metric), model, once=True, seconds=seconds)
-
-
-def _second_start_pays(best: list[str], losses: dict[str, float], tried: Tried) -> bool:
-    """Return whether a second start may be better: irrelevant columns hide which one is."""
-    first, second = best
-    gains = tried.get(_gradient_name(first), np.inf) <= _GAIN * losses[first]
-    return gains and losses[second] <= _SLACK * losses[first]
 
 
 def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -447,6 +441,8 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         # Most of the work is common to the folds.
         model, whole = GradientKernelClassifier(metric="diagonal", n_rounds=1), True
         seconds = 0.5 * shape.thousands
+    if shape.preset == "fast" and shape.n_rows <= _FAST_KERNEL_ROWS:
+        model, whole = model.set_params(max_block_size=_FAST_KERNEL_ROWS), True
     yield Spec(_KERNEL, model, once=True, seconds=seconds, whole=whole)
 
 
@@ -516,8 +512,11 @@ def default_families(shape: TableShape) -> dict[str, str]:
         limit = _MAX_KERNEL_ROWS[shape.is_classification]
         families["kernel"] = f"its time grows with the cube of the rows; tried on at most {limit:,}"
     if shape.preset == "fast":
+        fast = _FAST_FAMILIES if shape.is_classification else _FAST_FAMILIES[:-1]
+        if shape.is_classification and shape.categorical is not None and shape.categorical.any():
+            fast = _FAST_FAMILIES[:3]
         for family in FAMILIES:
-            if family not in _FAST_FAMILIES[shape.is_classification] and not families[family]:
+            if family not in fast and not families[family]:
                 families[family] = "it is not part of preset='fast'"
     for family in set(families).difference(shape.rules.families or families):
         families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
@@ -528,8 +527,7 @@ def default_families(shape: TableShape) -> dict[str, str]:
     if not shape.has_gpu:
         families["neural"] = "it is part of preset='best'; name it in families to try it"
     elif shape.n_rows > _MAX_NET_ROWS:
-        slow = f"{shape.n_rows} rows take it minutes; name it in families to try it"
-        families["neural"] = slow
+        families["neural"] = f"{shape.n_rows} rows take it minutes; name it in families to try it"
     return families
 
 

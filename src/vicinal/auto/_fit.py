@@ -328,16 +328,11 @@ def _fit_to_all(
 
 def _cv_results(search: Search) -> dict[str, np.ndarray]:
     """Return every setting that was tried, with its loss."""
-    names, params, losses = [], [], []
-    for trial in search.judged():
-        names += [trial.spec.name] * len(trial.candidates)
-        params += trial.candidates
-        losses.append(trial.losses @ search.scorer.share)
-    return {
-        "name": np.array(names, dtype=object),
-        "params": np.array(params, dtype=object),
-        "loss": np.concatenate(losses),
-    }
+    judged = search.judged()
+    pairs = [(trial.spec.name, setting) for trial in judged for setting in trial.candidates]
+    names, params = np.array(pairs, dtype=object).T
+    losses = [trial.losses @ search.scorer.share for trial in judged]
+    return {"name": names, "params": params, "loss": np.concatenate(losses)}
 
 
 # --- tables in blocks of rows: chosen on a sample, fitted by sums where a model can ---------------

@@ -46,7 +46,7 @@ from vicinal.auto._scorers import ClassScorer, QuantileScorer, RegressionScorer,
 # Rows of every class that base models are tried on, at least.
 _LEAST_OF_A_CLASS = 10
 # Rows on which base models are compared, within the memory that their candidates take.
-_MAX_ROWS, _MIN_ROWS, _FLOPS = 5000, 1000, 2e10
+_MAX_ROWS, _MIN_ROWS, _FLOPS = {"fast": 2000, "default": 5000, "best": 5000}, 1000, 2e10
 # Tables of fewer rows are split into folds twice, because one split is noisy.
 _MIDDLE = 1000
 # Smaller weights are dropped, and more models than this.
@@ -63,6 +63,8 @@ _WAITS, _NOT_FINITE = "its trial has not ended", "it predicted NaN or infinity"
 _UNKNOWN_PACE = 3.0
 # What cannot be stopped after its first fold may take so many times as long as expected.
 _WHOLE_MARGIN = 2.0
+# A forest takes so many times as long as the first fold of its probe.
+_PROBE_SHARE = 25.0
 # Share of a fit that is left where the trial has learned most of it.
 _LEARNED = 0.2
 # Weights at which the gain of adding a model to the ensemble is estimated.
@@ -307,7 +309,7 @@ class Search:
             gain, least = trial.spec.bonus + gain, self.least_gain(trial.spec)
             share = len(self._folds(trial.spec)) - 1.0 + self.data.growth
             if trial.spec.probe is not None:
-                share = trial.spec.probe_share
+                share = _PROBE_SHARE
             seconds = share * trial.seconds
             if _clock.now() + seconds + self._reserved() > self.deadline:
                 trial.reason = f"about {seconds:.1f} s would not fit the time"
@@ -393,8 +395,7 @@ class Search:
             "groups": data.groups,
             "n_jobs": n_threads(self.n_jobs),
         }
-        table = data.X[spec.encoding], data.labels, folds
-        return held_out(clone(spec.estimator), *table, **options)
+        return held_out(clone(spec.estimator), data.X[spec.encoding], data.labels, folds, **options)
 
     def _predict_splits(self, spec: Spec, splits: list[Split]) -> HeldOut:
         """Fit to the training rows of each split alone; models select the settings not listed."""
@@ -564,7 +565,7 @@ def _trial_data(
         number[part.positions] = np.arange(len(part))
         pairs = [[some[some >= 0] for some in (number[a], number[b])] for a, b in settings.splits]
         tested = np.unique(np.concatenate([test for _, test in pairs]))
-        judged = tested[sample_judged(len(tested), shape.n_columns, seed)]
+        judged = tested[sample_judged(len(tested), shape.n_columns, seed, shape.preset)]
         table = table.take(tried)
         splits = [
             Split.of(table, train, test[np.isin(test, judged)], settings.signs)
@@ -574,7 +575,7 @@ def _trial_data(
         folds = [split.test for split in splits]
         return replace(part, folds=folds, judged=judged, growth=growth, splits=splits)
     folds, n_repeats = split_folds(len(part), codes, part.groups, settings.cv, settings.fold_seed)
-    judged = sample_judged(len(part), shape.n_columns, seed)
+    judged = sample_judged(len(part), shape.n_columns, seed, shape.preset)
     return replace(part, folds=folds, n_repeats=n_repeats, judged=judged, growth=growth)
 
 
@@ -645,10 +646,10 @@ def sample_table(n_rows: int, codes, seed: int, max_rows: float) -> np.ndarray:
     return np.unique(np.concatenate([sampled, *some]))
 
 
-def sample_judged(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
+def sample_judged(n_rows: int, n_columns: int, seed: int, preset: str = "default") -> np.ndarray:
     """Sample the rows that models predict: fewer where local models of many columns are slow."""
     d = min(n_columns, 100)
-    limit = min(_MAX_ROWS, max(_MIN_ROWS, int(_FLOPS / (1300.0 * d * min(d, 40)))))
+    limit = min(_MAX_ROWS[preset], max(_MIN_ROWS, int(_FLOPS / (1300.0 * d * min(d, 40)))))
     return sampled_rows(n_rows, limit, seed)
 
 

@@ -17,6 +17,8 @@ from vicinal.table import TableEncoder
 
 # Share of the time for trials and fits to all rows; the rest is for weights and the score.
 _SEARCH_SHARE = 0.95
+# Largest number of random folds.
+_MAX_FOLDS = {"fast": 3}
 # Blocks of rows that ``cv="time"`` predicts; those before the first one are only learned from.
 _N_BLOCKS = 5
 
@@ -57,7 +59,7 @@ def resolve(model: Any, X: Any, y: Any, groups: Any, data: Table) -> Settings:
     return Settings(
         model,
         search_deadline(model.max_fit_time),
-        model.cv if splits is None else len(splits),
+        min(model.cv, _MAX_FOLDS.get(model.preset, np.inf)) if splits is None else len(splits),
         splits,
         metric,
         _check_signs(model, data),

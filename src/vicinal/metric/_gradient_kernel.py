@@ -30,8 +30,8 @@ from vicinal._kernels.linear._covariance import standard_scale
 from vicinal.metric._explain import slope_sections
 from vicinal.metric._gradient_fit import GradientRows, Tree, fit_tree, learn_start, predict_fold
 
-# Of more rows than this, scale, penalty and metric are selected on a small share of them.
-_MAX_FOLD_ROWS = 2000
+# Of more rows than this share of a block, scale, penalty and metric are selected on few of them.
+_FOLD_SHARE = 0.4
 _IN_ENSEMBLE = (
     "This %(name)s is part of an ensemble, which has the held-out rows; call the method of the "
     "ensemble, or fit the model alone."
@@ -54,10 +54,11 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
     max_block_size : int, default=5000
         Largest number of rows of one model. More rows are split at medians along the direction in
         which the prediction changes most. A tenth of the rows on each side of a split belong to
-        both blocks, whose predictions are averaged there.
+        both blocks, whose predictions are averaged there. Scale and penalty are learned from a
+        share of as many rows: a fifth (a tenth with classes), and at least 350.
     random_state : int, RandomState instance or None, default=None
         Seed of the rows of a larger block from which the metric (500 rows; from 350 if diagonal)
-        and scale and penalty (1,000 rows) are learned.
+        and scale and penalty are learned.
 
     Attributes
     ----------
@@ -97,7 +98,11 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         store_parameters(self, locals())
 
     _fits_each_fold = True
-    _last_rows = 1000  # by which scale and penalty are chosen
+    _last_share = 0.2  # of a block, by which scale and penalty are chosen
+
+    @property
+    def _last_rows(self) -> int:
+        return max(350, round(self._last_share * self.max_block_size))
 
     def _standardised(self, X, Y, weights, factors=1.0) -> GradientRows:
         """Store mean and scale of the columns; Y has one column per output."""
@@ -119,8 +124,9 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
 
         Scale and penalty, and the metric from which every fold starts, are learned once, outside
         the first fold; so rows of the other folds take part in these. The metric then follows the
-        rows that a fold learns from, and those of the final model. Of more than 2,000 rows, all are
-        selected once and every row is left out of the ridge of all others. Groups, weights of zero
+        rows that a fold learns from, and those of the final model. Of more rows than 40 % of
+        ``max_block_size``, all are selected once and every row is left out of the ridge of all
+        others. Groups, weights of zero
         and more rows than a block holds are predicted by independent models of folds.
 
         Parameters
@@ -147,7 +153,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
             options = {"sample_weight": sample_weight, "rows": rows, "method": method}
             return held_out_by_folds(self, X, y, folds, **options)
         table = X, y, sample_weight
-        if len(X) > _MAX_FOLD_ROWS:
+        if len(X) > _FOLD_SHARE * self.max_block_size:
             return self._left_out(table, np.concatenate(fold_entries(folds, rows)))
         model = clone(self)
         data, targets = model._standardised_rows(X, y, weights)
@@ -258,7 +264,7 @@ class GradientKernelRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, _
     With two rounds or more, the rounds start both at a narrow scale and at the scale of least
     error, and the better start continues: a wide kernel is close to a polynomial of low degree and
     cannot see columns of higher-order effect. The rounds use 500 rows of a larger block (350 if the
-    metric is diagonal, with at most 17 columns). Then scale and penalty are selected again on 1,000
+    metric is diagonal, with at most 17 columns). Then scale and penalty are selected again on more
     rows, and the metric is learned again from these gradients.
 
     References
@@ -340,8 +346,7 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
     r"""Kernel ridge classification with a metric learned from its own gradients.
 
     The ridge of :class:`GradientKernelRegressor` on class indicators. Probabilities are the softmax
-    of its scores, with the temperature of least log loss on the leave-one-out scores. The last
-    choice of scale and penalty uses 500 rows, not 1,000.
+    of its scores, with the temperature of least log loss on the leave-one-out scores.
 
     Read more in the :doc:`user guide </guide/embedding>`.
 
@@ -377,7 +382,7 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
     True
     """
 
-    _last_rows = 500
+    _last_share = 0.1
 
     _parameter_constraints: dict = {
         **_GradientKernel._parameter_constraints,
