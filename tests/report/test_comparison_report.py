@@ -42,7 +42,7 @@ def test_the_summary_names_the_best_model_and_its_gain(report):
     facts = {item["name"]: item["text"] for item in page["summary"]}
     assert facts["best model"] == "good"
     assert facts["table"] == "1234 rows, 5 columns"
-    assert facts["gain over mean"] == "0.35 ± 0.1"
+    assert facts["gain over mean"] == "0.35 ± 0.1 (2 se)"
 
 
 def test_text_is_escaped(report):
