@@ -359,14 +359,14 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     spec = partial(Spec, encoding="tree", once=True)
     quantile = {} if shape.quantile is None else {"loss": "quantile", "quantile": shape.quantile}
     if shape.n_rows <= _MAX_SYMMETRIC_ROWS and shape.monotonic is None:
-        seconds = 0.2 * shape.thousands * (1.0 + shape.n_columns / 10.0) * (1.0 + shape.n_scores)
+        seconds = shape.thousands * (1 + shape.n_tree_columns / 30) * (1 + shape.n_scores) / 10
         options: Any = {"n_runs": 2, "n_jobs": shape.n_jobs, "categorical_features": categorical}
         if is_fast:
             # Twice the default rate, and half of the rounds.
             depth, rate = (4, 0.1) if shape.is_classification else (6, 0.2)
             options |= {"n_runs": 1, "n_estimators": 500, "depth": depth, "learning_rate": rate}
             options["bootstrap"] = True  # nothing to select
-            seconds = shape.thousands * (1 + shape.n_tree_columns / 30) * (1 + shape.n_scores) / 20
+            seconds /= 2
         if shape.is_classification:
             trees: Any = ObliviousBoostingClassifier(**options)
             yield spec(_SYMMETRIC, trees, seconds=seconds)
@@ -475,7 +475,7 @@ def pretrained(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     options: dict[str, Any] = {}
     if shape.is_classification:
         # One fold of few rows shows little.
-        kind, options = PretrainedNeighborsClassifier, {"bonus": _PROBE_BONUS}
+        kind, options = PretrainedNeighborsClassifier, {"bonus": 0.5 * _PROBE_BONUS}
     n_passes, device = _MANY_PASSES, None if shape.device is None else "auto"
     if not shape.has_gpu and shape.preset != "best":
         n_passes, options = 1, options | {"price": _PRETRAINED_PRICE}

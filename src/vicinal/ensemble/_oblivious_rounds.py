@@ -200,15 +200,10 @@ class Boosting:
     def _best_constant(self, targets: np.ndarray) -> np.ndarray:
         if self.settings.loss == kernels.QUANTILE:
             return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
-        mean = np.average(targets, axis=0, weights=self.weights)
         if self.settings.loss == kernels.SQUARED:
-            return mean
-        # A fold may lack a class: half a row of it is added.
-        least = 0.5 / (1.0 + self.weights.sum())
-        mean = np.clip(mean, least, 1.0 - least)
-        if self.settings.loss == kernels.LOGISTIC:
-            return np.log(mean / (1.0 - mean))
-        return np.log(mean) - np.log(mean).mean()
+            return np.average(targets, axis=0, weights=self.weights)
+        # From the frequencies, small curvatures would hold back the trees where a class is rare.
+        return np.zeros(targets.shape[1])
 
     def advance(self, n_rounds: int) -> "Boosting":
         """Fit further rounds, of which few at a time get their random numbers and exact odds."""
