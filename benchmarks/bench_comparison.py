@@ -1,7 +1,7 @@
 """AutoClassifier and AutoRegressor compared with other libraries on new splits of public sets.
 
 Protocol. Every set is split at random five times with seeds 100 to 104, which played no part in
-development (seeds 0 to 9 did; the page names two exceptions): at most 1,000 or 5,000 training
+development (smaller seeds did; the page names two exceptions): at most 1,000 or 5,000 training
 rows, at most 4,000 test rows, the same for all models. Every model has its defaults and one
 thread. A model that fails is shown as failed. Statistics are log loss and squared error, which no
 single row decides, and shares of sets won; intervals are bootstraps over sets and splits. CatBoost
@@ -396,7 +396,7 @@ def main() -> None:
         "comparison",
         "Accuracy and fit time on new splits",
         "All models have their defaults and one thread and see the same rows. The splits (seeds "
-        "100 to 104) played no part in development; seeds 0 to 9 did. There are two exceptions: "
+        "100 to 104) played no part in development; smaller seeds did. There are two exceptions: "
         "they showed that kernel ridge failed on tables of many columns, which was mended on "
         'other splits, and they were known when the families of `preset="fast"` in '
         "classification were chosen. Strings are given as they are to vicinal, LightGBM, "

@@ -541,6 +541,9 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
     n_runs : int, default=3
         Runs whose scores are averaged, each with random numbers of its own; see
         :class:`ObliviousBoostingClassifier`.
+    n_iter_no_change : int, default=75
+        The search for the number of rounds stops when the held-out loss has not fallen for this
+        many rounds.
     loss : {"squared_error", "absolute_error", "quantile"}, default="squared_error"
         Loss; the prediction is the conditional mean, median or quantile.
     quantile : float, default=0.5
@@ -583,7 +586,7 @@ class ObliviousBoostingRegressor(RegressorMixin, _ObliviousBoosting):
         categorical_features="from_dtype",
         cv=5,
         n_runs=3,
-        n_iter_no_change=50,
+        n_iter_no_change=75,
         n_jobs=None,
         random_state=None,
     ):
