@@ -131,7 +131,12 @@ def by_rounds(model, name, *, classes, form):
 def rounds_table(page, cls, kinds, sets, *, classes):
     """Write errors and log losses by form and number of rounds, relative to the first."""
     models = {
-        label: cls(TREE, n_estimators=MORE_ROUNDS[-1], random_state=0, **kinds[label])
+        label: cls(
+            TREE,
+            n_estimators=MORE_ROUNDS[-1],
+            random_state=0,
+            **{"subsample": 1.0, **kinds[label]},
+        )
         for label in kinds
     }
     cells = {
