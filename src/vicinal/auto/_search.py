@@ -605,9 +605,10 @@ def split_folds(n_rows: int, codes, groups, cv: int, seed: int) -> tuple[list[np
     """
     n_units = n_rows if groups is None else len(np.unique(groups))
     if n_units < 2:
+        unit = "samples" if groups is None else "groups"
         raise ValueError(
-            f"{'n_samples' if groups is None else 'n_groups'}={n_units} cannot be both learned "
-            "from and held out; models are judged on rows they have not seen, so 2 are needed."
+            f"n_{unit}={n_units}, but models are judged on {unit} they have not seen: give at "
+            f"least 2 {unit}."
         )
     n_folds = min(cv, n_units)
     n_repeats = 2 if n_rows < _MIDDLE else 1

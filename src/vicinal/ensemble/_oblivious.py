@@ -172,7 +172,9 @@ class _ObliviousBoosting(ExplainRowMixin, BaseEstimator):
     .. math:: \sum_{i \in l} w_i L(y_i, F_i + v_l) + \frac{\lambda}{2} \|v_l\|^2
 
     by Newton steps (the exact minimum for the squared error; for the quantile loss the quantile of
-    the residuals times :math:`W_l / (W_l + \lambda)`), and :math:`F \leftarrow F + \nu v_l`.
+    the residuals times :math:`W_l / (W_l + \lambda)`), and :math:`F \leftarrow F + \nu v_l`. The
+    scores of classes start at zero, and those of regression at the best constant: from the
+    frequencies, the small curvature of a rare class would hold back the trees.
 
     A categorical column is replaced by a target statistic, as in [1]_: the mean target of the
     earlier rows of the same category in a random order of the rows, with a prior of one row. Each

@@ -202,7 +202,6 @@ class Boosting:
             return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
         if self.settings.loss == kernels.SQUARED:
             return np.average(targets, axis=0, weights=self.weights)
-        # From the frequencies, small curvatures would hold back the trees where a class is rare.
         return np.zeros(targets.shape[1])
 
     def advance(self, n_rounds: int) -> "Boosting":
