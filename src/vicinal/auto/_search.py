@@ -57,7 +57,7 @@ _BEHIND, _SLACK = 1.5, 0.05
 _CERTAIN, _SEPARATED = 2.0, 3.0
 # Models of less than so many seconds are always tried.
 _CHEAP = 0.2
-# Reasons of a trial that has not ended, and of one without finite predictions.
+# Why a trial has no result: it has not ended, or its predictions are not finite.
 _WAITS, _NOT_FINITE = "its trial has not ended", "it predicted NaN or infinity"
 # How many times as long as estimated a model may take while the pace of the machine is unknown.
 _UNKNOWN_PACE = 3.0
