@@ -461,12 +461,13 @@ def test_contributions_share_what_two_columns_do_together():
     def product(rows):
         return rows[:, :1] * rows[:, 1:2]
 
-    here, reference, parts, n_others = column_contributions(product, X[:1, :2], X[1:11, :2])
+    here, reference, parts, errors, n_others = column_contributions(product, X[:1, :2], X[1:11, :2])
     x, b = X[0, :2], X[1:11, :2]
     assert n_others == 10
     assert_allclose([here[0], reference[0]], [x[0] * x[1], np.mean(b[:, 0] * b[:, 1])])
-    expected = [np.mean((x - b)[:, j] * (x + b)[:, 1 - j]) / 2 for j in (0, 1)]
-    assert_allclose(parts[:, 0], expected)
+    each = np.stack([(x - b)[:, j] * (x + b)[:, 1 - j] / 2 for j in (0, 1)])
+    assert_allclose(parts[:, 0], each.mean(axis=1))
+    assert_allclose(errors[:, 0], each.std(axis=1, ddof=1) / np.sqrt(10))
 
 
 def test_wide_tables_are_compared_with_fewer_rows():
@@ -477,7 +478,7 @@ def test_wide_tables_are_compared_with_fewer_rows():
         n_rows.append(len(table))
         return table[:, :3].sum(axis=1, keepdims=True)
 
-    here, reference, parts, n_others = column_contributions(output, rows[:1], rows[1:])
+    here, reference, parts, _, n_others = column_contributions(output, rows[:1], rows[1:])
     assert n_others == 8
     assert max(n_rows) < 6000
     assert_allclose(parts.sum(axis=0), here - reference)

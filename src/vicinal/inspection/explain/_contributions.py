@@ -50,7 +50,9 @@ def column_section(
     """Return the contributions of the columns, from the mean prediction of other rows."""
     others = background_sample(background)
     limit = prediction_limit(model)
-    here, baseline, parts, n_others = column_contributions(outputs_of(model), table, others, limit)
+    here, baseline, parts, errors, n_others = column_contributions(
+        outputs_of(model), table, others, limit
+    )
     at, what = 0, "The prediction"
     if hasattr(model, "classes_"):
         at = model.classes_.tolist().index(prediction)
@@ -61,7 +63,8 @@ def column_section(
     rows = [(names[j], values[j], float(parts[j, at])) for j in order]
     summary = (
         f"{what} is {show(here[at])}; the mean over {n_others} other rows is {show(baseline[at])}. "
-        "These contributions (sampled Shapley values) add up to the difference."
+        "These contributions (Shapley values, sampled with standard errors of at most "
+        f"{show(errors[:, at].max())}) add up to the difference."
     )
     return ExplanationSection(
         "columns",
@@ -76,7 +79,7 @@ def column_section(
 
 def column_contributions(
     outputs: Callable[[Any], np.ndarray], table: Any, others: Any, limit: int = _MOST_PREDICTIONS
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     r"""Return Shapley values of the columns of a row, by sampled orders.
 
     Other rows :math:`b` become the row :math:`x` one column at a time, in a random order and in
@@ -100,6 +103,8 @@ def column_contributions(
         Prediction of the row, and mean prediction of the others.
     contributions : ndarray of shape (n_columns, n_outputs)
         Their sum over the columns is ``here - baseline``.
+    errors : ndarray of shape (n_columns, n_outputs)
+        Standard errors of the contributions, from those of each other row.
     n_others : int
         How many other rows were used.
     """
@@ -115,19 +120,20 @@ def column_contributions(
     for at, other in enumerate(used.tolist()):
         order = rng.permutation(np.flatnonzero(differs[other]))
         orders += [(at, other, order), (at, other, order[::-1])]
-    total = np.zeros((differs.shape[1], len(here)))
+    parts = np.zeros((len(used), differs.shape[1], len(here)))
     for batch in _batches(orders):
         check_stopped()
-        index = np.vstack([_steps(other, order, len(total)) for _, other, order in batch])
+        index = np.vstack([_steps(other, order, parts.shape[1]) for _, other, order in batch])
         between = outputs(rows.take(index)) if len(index) else np.empty((0, len(here)))
         for at, _, order in batch:
             own, between = np.split(between, [max(0, len(order) - 1)])
             if len(order):
-                total[order] += np.diff(np.vstack([base[at], own, here]), axis=0)
-    total /= len(orders)
+                parts[at, order] += 0.5 * np.diff(np.vstack([base[at], own, here]), axis=0)
+    total = parts.mean(axis=0)
+    errors = parts.std(axis=0) / np.sqrt(max(1, len(used) - 1))
     # Columns that the model does not use change nothing but the rounding.
     total[np.abs(total) <= 1e-12 * np.maximum(1.0, np.abs(here))] = 0.0
-    return here, base.mean(axis=0), total, len(used)
+    return here, base.mean(axis=0), total, errors, len(used)
 
 
 def _quantile_rows(base: np.ndarray, n_rows: int) -> np.ndarray:

@@ -76,8 +76,8 @@ class Explanations:
             column_contributions(outputs, rows_of(table, slice(i, i + 1)), others, limit)
             for i in range(num_samples(table))
         ]
-        self.all_values = np.array([values for _, _, values, _ in parts])
-        self.all_baselines = np.array([baseline for _, baseline, _, _ in parts])
+        self.all_values = np.array([part[2] for part in parts])
+        self.all_baselines = np.array([part[1] for part in parts])
         self.plot = ExplanationsPlots(self)
 
     def __len__(self) -> int:
