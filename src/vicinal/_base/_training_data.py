@@ -12,27 +12,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base._arrays import (
-    as_numpy,
-    check_same_device,
-    check_same_library,
-    device_classes,
-    is_array_api,
-    namespace,
-    on_device_of,
-    select_rows,
-)
+from vicinal._base import _arrays
+from vicinal._base import _validation as checks
 from vicinal._base._compat import num_samples
 from vicinal._base._held_out import hold_out, rows_outside
-from vicinal._base._validation import (
-    check_groups,
-    check_is_table,
-    check_magnitude,
-    check_two_classes,
-    check_weights,
-    encode_labels,
-    is_ready,
-)
 
 
 @dataclass(frozen=True)
@@ -117,7 +100,7 @@ class TrainingData:
     def encoded(self, task: str | None) -> "TrainingData":
         """Return the data with class codes for classification, with floats for regression."""
         if task == "classification":
-            classes, codes = encode_labels(self.y)
+            classes, codes = checks.encode_labels(self.y)
             return replace(self, y=codes, classes=classes)
         if task == "regression":
             return replace(self, y=self.y.astype(np.float64, copy=False))
@@ -125,13 +108,13 @@ class TrainingData:
 
     def rows(self, index: Any) -> Any:
         """Return some rows of X."""
-        return select_rows(self.X, index)
+        return _arrays.select_rows(self.X, index)
 
     def take(self, index: np.ndarray) -> "TrainingData":
         """Return some of the rows, with their targets, weights and groups."""
-        index = as_numpy(index)
+        index = _arrays.as_numpy(index)
         given = {name: getattr(self, name) for name in ("y", "sample_weight", "groups")}
-        parts = {name: select_rows(v, index) for name, v in given.items() if v is not None}
+        parts = {name: _arrays.select_rows(v, index) for name, v in given.items() if v is not None}
         return replace(self, X=self.rows(index), index=self.positions[index], start=0, **parts)
 
     def check_on_host(self, what: str) -> None:
@@ -178,10 +161,10 @@ class DeviceTrainingData(TrainingData):
 
     @property
     def xp(self) -> Any:
-        return namespace(self.X)
+        return _arrays.namespace(self.X)
 
     def host(self, values: Any) -> np.ndarray:
-        return as_numpy(values)
+        return _arrays.as_numpy(values)
 
     def array(self, values: Any) -> Any:
         return self.xp.asarray(values, device=compat.device(self.X))
@@ -193,7 +176,7 @@ class DeviceTrainingData(TrainingData):
         X, total = self.xp.astype(self.X, self.xp.float64), self.xp.sum(self.weights)
         mean = self.weights @ X / total
         variance = self.weights @ ((X - mean) ** 2) / total
-        scaler = scaler_of(as_numpy(mean), as_numpy(variance), float(total))
+        scaler = scaler_of(_arrays.as_numpy(mean), _arrays.as_numpy(variance), float(total))
         return replace(self, X=scaled_rows(scaler, self.X)), scaler
 
     def encoded(self, task: str | None) -> "TrainingData":
@@ -239,7 +222,7 @@ def training_data(
     **options
         Further options of scikit-learn's ``validate_data``.
     """
-    if is_array_api(X) and arrays:
+    if _arrays.is_array_api(X) and arrays:
         return _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
     if reset:
         estimator._reference = None
@@ -250,12 +233,12 @@ def training_data(
         X = validate_data(estimator, X, reset=reset, **options)
     else:
         X, y = validate_data(estimator, X, y, reset=reset, **options)
-    groups = check_groups(groups, num_samples(X))
+    groups = checks.check_groups(groups, num_samples(X))
     if groups is not None:
         groups = np.unique(groups, return_inverse=True)[1]
     if sample_weight is None:
         return TrainingData(X, y, None, None, groups).encoded(task)
-    weights = check_weights(sample_weight, X)
+    weights = checks.check_weights(sample_weight, X)
     kept = np.flatnonzero(weights)
     has_weights = np.any(weights[kept] != 1.0)
     data = TrainingData(X, y, None, weights if has_weights else None, groups)
@@ -266,18 +249,18 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
     X = validate_array_api(estimator, X, reset=reset, **options)
     if reset:
         estimator._reference = X[:0, :]
-        estimator._labels_on_device = is_array_api(y)
-    xp, n_given = namespace(X), X.shape[0]
-    groups = check_groups(groups, n_given)
+        estimator._labels_on_device = _arrays.is_array_api(y)
+    xp, n_given = _arrays.namespace(X), X.shape[0]
+    groups = checks.check_groups(groups, n_given)
     if y is not None:
-        check_same_device(X, y, "y")
+        _arrays.check_same_device(X, y, "y")
         n_entries = y.shape[0] if hasattr(y, "shape") else len(y)
         if n_entries != n_given:
             raise ValueError(f"y has {n_entries} entries for {n_given} rows of X.")
     weight = check_device_weights(sample_weight, X)
     data = DeviceTrainingData(X, y, None, weight, groups)
     if weight is not None and not bool(xp.all(weight > 0)):
-        data = data.take(as_numpy(xp.nonzero(weight > 0)[0]))
+        data = data.take(_arrays.as_numpy(xp.nonzero(weight > 0)[0]))
     return data.encoded(task)
 
 
@@ -289,18 +272,18 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
     reference = getattr(estimator, "_reference", None)
     options = {"dtype": [np.float64, np.float32], **options}
     dtype = options["dtype"][0] if isinstance(options["dtype"], list) else options["dtype"]
-    if reference is None and is_ready(estimator, X, dtype):
-        check_magnitude("X", X)
+    if reference is None and checks.is_ready(estimator, X, dtype):
+        checks.check_magnitude("X", X)
         return X
     check_is_fitted(estimator)
-    check_is_table(X)
-    if arrays and reference is None and is_array_api(X):
+    checks.check_is_table(X)
+    if arrays and reference is None and _arrays.is_array_api(X):
         reference = np.empty(0)
     if reference is not None:
-        check_same_library(reference, X)
+        _arrays.check_same_library(reference, X)
         return validate_array_api(estimator, X, reset=False, **options)
     X = validate_data(estimator, X, reset=False, **options)
-    check_magnitude("X", X)
+    checks.check_magnitude("X", X)
     return X
 
 
@@ -320,8 +303,8 @@ def scaled_rows(scaler: StandardScaler | None, X: Any) -> Any:
     """Return scaled rows, in the array library of ``X``."""
     if scaler is None:
         return X
-    if is_array_api(X):
-        return (X - on_device_of(scaler.mean_, X)) / on_device_of(scaler.scale_, X)
+    if _arrays.is_array_api(X):
+        return (X - _arrays.on_device_of(scaler.mean_, X)) / _arrays.on_device_of(scaler.scale_, X)
     # A model of sparse rows does not centre; sparse queries to others become dense.
     X = X.toarray() if scaler.with_mean and sparse.issparse(X) else X
     # Single precision cannot represent the scales of every model.
@@ -333,7 +316,7 @@ def scaled_rows(scaler: StandardScaler | None, X: Any) -> Any:
 def predicted_labels(estimator: Any, scores: Any) -> Any:
     """Return the classes of largest score: on the device if the labels came from there."""
     on_device = estimator._reference is not None and estimator._labels_on_device
-    return device_classes(estimator.classes_, scores, on_device=on_device)
+    return _arrays.device_classes(estimator.classes_, scores, on_device=on_device)
 
 
 # --- arrays of other libraries, checked on their device ---
@@ -345,20 +328,20 @@ def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
     Only the distinct labels are copied to the host; labels on the host, such as strings, are
     encoded there.
     """
-    xp = namespace(X)
-    if is_array_api(y):
+    xp = _arrays.namespace(X)
+    if _arrays.is_array_api(y):
         if y.ndim != 1:
             raise ValueError(f"y should be a 1d array, but has shape {tuple(y.shape)}.")
         values, codes = xp.unique_inverse(y)
-        classes = as_numpy(values)
+        classes = _arrays.as_numpy(values)
         if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
             raise ValueError(
                 "Unknown label type: continuous. Use a regressor for a continuous target, or bin y "
                 "first."
             )
-        check_two_classes(classes)
+        checks.check_two_classes(classes)
     else:
-        classes, codes = encode_labels(np.asarray(y))
+        classes, codes = checks.encode_labels(np.asarray(y))
         codes = xp.asarray(codes, device=compat.device(X))
     return classes, xp.astype(codes, xp.int64)
 
@@ -367,8 +350,8 @@ def check_device_weights(sample_weight: Any, X: Any) -> Any:
     """Return weights as a vector on the device of ``X``, or ``None``."""
     if sample_weight is None:
         return None
-    check_same_device(X, sample_weight, "sample_weight")
-    xp = namespace(X)
+    _arrays.check_same_device(X, sample_weight, "sample_weight")
+    xp = _arrays.namespace(X)
     weights = xp.asarray(sample_weight, dtype=xp.float64, device=compat.device(X))
     if weights.ndim == 0:
         weights = xp.broadcast_to(weights, (X.shape[0],))
@@ -386,9 +369,9 @@ def check_device_weights(sample_weight: Any, X: Any) -> Any:
 
 def check_rows(X: Any, *, ensure_all_finite: Any = True) -> Any:
     """Return rows of floats, or raise; arrays of other libraries stay on their device."""
-    if not is_array_api(X):
+    if not _arrays.is_array_api(X):
         return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=ensure_all_finite)
-    xp = namespace(X)
+    xp = _arrays.namespace(X)
     if ensure_all_finite == "allow-nan" and bool(xp.any(xp.isinf(X))):
         raise ValueError("X contains infinity; mark missing values by NaN.")
     if ensure_all_finite is True and not bool(xp.all(xp.isfinite(X))):
@@ -410,7 +393,7 @@ def validate_array_api(
     The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays, with two of its
     options; the others are ignored.
     """
-    xp = namespace(X)
+    xp = _arrays.namespace(X)
     if X.ndim != 2:
         raise ValueError(
             f"Expected a 2D array, got {X.ndim}D of shape {tuple(X.shape)}; reshape a single "

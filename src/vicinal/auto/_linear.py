@@ -21,22 +21,7 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import threadpool_controller
-from vicinal._kernels.linear._covariance import (
-    LDAStatistics,
-    add_statistics,
-    lda_coefficients,
-    lda_statistics,
-    within_covariance,
-)
-from vicinal._kernels.linear._regression import (
-    LinearFit,
-    fit_logistic,
-    logistic_steps,
-    logistic_sums,
-    path_of_sums,
-    ridge_path,
-    run_steps,
-)
+from vicinal._kernels.linear import _covariance, _regression
 
 _ALPHAS = {
     "ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0),
@@ -102,15 +87,17 @@ class _Linear(BaseEstimator):
     def _path(self, X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return (coef, intercept) for every penalty."""
         if self.solver == "ridge":
-            path = ridge_path(X, Y, sample_weight, alphas, self._signs(Y.shape[1]))
+            path = _regression.ridge_path(X, Y, sample_weight, alphas, self._signs(Y.shape[1]))
             return [(coef, path.level - coef @ path.centre) for coef in path.coef]
         codes, n_classes = Y.argmax(axis=1), Y.shape[1]
         if self.solver == "lda":
-            sums = lda_statistics(X, codes, sample_weight, n_classes)
+            sums = _covariance.lda_statistics(X, codes, sample_weight, n_classes)
             return [_discriminant(sums, alpha) for alpha in alphas]
         start, fits = None, {}
         for alpha in sorted(alphas, reverse=True):  # from the strongest penalty to the weakest
-            fit = fit_logistic(X, codes, sample_weight, n_classes, alpha=alpha, start=start)
+            fit = _regression.fit_logistic(
+                X, codes, sample_weight, n_classes, alpha=alpha, start=start
+            )
             start = fit.coef, fit.intercept
             fits[alpha] = _log_odds(fit, n_classes)
         return [fits[alpha] for alpha in alphas]
@@ -123,18 +110,18 @@ class _Linear(BaseEstimator):
         return np.outer(turn, self.monotonic_cst)
 
 
-def _discriminant(sums: LDAStatistics, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+def _discriminant(sums: _covariance.LDAStatistics, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Return discriminant scores, the covariance within classes shrunk towards its diagonal."""
     # Of a column that is constant in every class rounding alone is left, which may be negative.
     least = _ROUNDING * sums.gram.diagonal() / sums.weights.sum() + np.finfo(float).tiny
-    spread = np.sqrt(np.maximum(within_covariance(sums).diagonal(), least))
+    spread = np.sqrt(np.maximum(_covariance.within_covariance(sums).diagonal(), least))
     gram = sums.gram / spread / spread[:, None]
     scaled = sums._replace(sums=sums.sums / spread, gram=gram, shifts=sums.shifts / spread)
-    coef, intercept = lda_coefficients(scaled, alpha)
+    coef, intercept = _covariance.lda_coefficients(scaled, alpha)
     return coef / spread, intercept
 
 
-def _log_odds(fit: LinearFit, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def _log_odds(fit: _regression.LinearFit, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients and intercepts of every class; two share one vector of log-odds."""
     halves = np.array([[-0.5], [0.5]]) if n_classes == 2 else np.eye(n_classes)
     return halves @ fit.coef, halves @ fit.intercept
@@ -153,22 +140,22 @@ def _fit_of_blocks(
         centre, level = rows / weight, targets / weight
         about = centre, level, classes
         scatter, products = blocks.total(_block_scatter, *about, combine=add_tuples)
-        path = path_of_sums(centre, level, scatter, products, [alpha], signs)
+        path = _regression.path_of_sums(centre, level, scatter, products, [alpha], signs)
         return path.coef[0], level - path.coef[0] @ centre
     if solver == "lda":
-        sums = blocks.total(_block_statistics, classes, combine=add_statistics)
+        sums = blocks.total(_block_statistics, classes, combine=_covariance.add_statistics)
         return _discriminant(sums, alpha)
 
     def evaluate(point):
         return blocks.total(_block_logistic, classes, point, combine=add_tuples)
 
-    steps = logistic_steps(found.weight, blocks.n_features, len(classes), alpha=alpha)
-    return _log_odds(run_steps(steps, evaluate), len(classes))
+    steps = _regression.logistic_steps(found.weight, blocks.n_features, len(classes), alpha=alpha)
+    return _log_odds(_regression.run_steps(steps, evaluate), len(classes))
 
 
-def _block_statistics(block: TrainingData, classes) -> LDAStatistics:
+def _block_statistics(block: TrainingData, classes) -> _covariance.LDAStatistics:
     codes = np.searchsorted(classes, block.y)
-    return lda_statistics(dense(block), codes, block.sample_weight, len(classes))
+    return _covariance.lda_statistics(dense(block), codes, block.sample_weight, len(classes))
 
 
 def _block_targets(block: TrainingData, classes) -> np.ndarray:
@@ -190,7 +177,7 @@ def _block_scatter(block: TrainingData, centre, level, classes) -> tuple:
 
 def _block_logistic(block: TrainingData, classes, point) -> tuple:
     codes = np.searchsorted(classes, block.y)
-    return logistic_sums(dense(block), codes, block.sample_weight, len(classes), point)
+    return _regression.logistic_sums(dense(block), codes, block.sample_weight, len(classes), point)
 
 
 @saved(coef_="o q", intercept_="o")

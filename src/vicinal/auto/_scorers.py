@@ -6,27 +6,13 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
+from sklearn import metrics
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import (
-    get_scorer,
-    log_loss,
-    mean_absolute_error,
-    mean_pinball_loss,
-    mean_squared_error,
-    r2_score,
-    root_mean_squared_error,
-)
 
 from vicinal._base import stored_score
 from vicinal._base._compat import scorer_parts
 from vicinal._kernels.calibration._probabilities import fit_slopes
-from vicinal._kernels.ensemble._weights import (
-    log_proba,
-    mean_and_error,
-    pool_weights,
-    stacked_mean_weights,
-    stacked_quantile_weights,
-)
+from vicinal._kernels.ensemble import _weights as kernels
 
 # Candidates whose errors exceed the least by this factor cannot have the least loss.
 _MAX_ERROR_RATIO = 1.2
@@ -61,15 +47,17 @@ class Metric:
         # A score by name takes the second of two classes as the positive one, whatever its label.
         is_named = isinstance(scoring, str) and classes is not None and len(classes) == 2
         self.labels = np.arange(2) if is_named else classes
-        scorer = get_scorer(scoring)
+        scorer = metrics.get_scorer(scoring)
         loss, sign, options = scorer_parts(scorer)
-        losses: dict[Any, float | None] = {log_loss: None}
+        losses: dict[Any, float | None] = {metrics.log_loss: None}
         if classes is None:
-            losses = dict.fromkeys([r2_score, mean_squared_error, root_mean_squared_error])
-            losses[mean_absolute_error] = 0.5
-            losses[mean_pinball_loss] = options.get("alpha", 0.5)
+            losses = dict.fromkeys(
+                [metrics.r2_score, metrics.mean_squared_error, metrics.root_mean_squared_error]
+            )
+            losses[metrics.mean_absolute_error] = 0.5
+            losses[metrics.mean_pinball_loss] = options.get("alpha", 0.5)
         self.is_minimised, self.quantile = loss in losses, losses.get(loss)
-        if self.is_minimised and loss is not r2_score and sign > 0:
+        if self.is_minimised and loss is not metrics.r2_score and sign > 0:
             raise ValueError(f"scoring={scoring!r} rewards a loss; pass greater_is_better=False.")
 
     def __call__(self, predictions: np.ndarray, targets: np.ndarray, share: np.ndarray) -> float:
@@ -179,7 +167,7 @@ class ClassScorer(_Scorer):
         return softmax(slope * self._logits(predictions), axis=1)
 
     def _logits(self, predictions: np.ndarray) -> np.ndarray:
-        return log_proba(np.asarray(predictions, dtype=np.float64), self.n_rows)
+        return kernels.log_proba(np.asarray(predictions, dtype=np.float64), self.n_rows)
 
     def _weights(self) -> np.ndarray:
         return self.share * len(self.share)
@@ -187,7 +175,7 @@ class ClassScorer(_Scorer):
     def weights(self, stack: np.ndarray) -> np.ndarray:
         """Return the weights of least log loss of the weighted average."""
         own = stack[:, np.arange(len(self.targets)), self.targets].T
-        return pool_weights(own, self.share, ridge=_RIDGE / len(self.share))
+        return kernels.pool_weights(own, self.share, ridge=_RIDGE / len(self.share))
 
     def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
         """Return the penalised log loss of the weighted average.
@@ -276,7 +264,9 @@ class RegressionScorer(_Scorer):
         """Return the weights of least squared error."""
         table = (stack / self.scale).reshape(len(stack), -1).T
         share = np.repeat(self.share, self.targets.shape[1])
-        return stacked_mean_weights(table, (self.targets / self.scale).ravel(), share / share.sum())
+        return kernels.stacked_mean_weights(
+            table, (self.targets / self.scale).ravel(), share / share.sum()
+        )
 
     def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
         """Return the squared error of the weighted average."""
@@ -316,7 +306,7 @@ class QuantileScorer(RegressionScorer):
 
     def weights(self, stack: np.ndarray) -> np.ndarray:
         """Return the weights of least quantile loss."""
-        return stacked_quantile_weights(
+        return kernels.stacked_quantile_weights(
             stack[..., 0].T, self.targets[:, 0], self.share, self.metric.quantile
         )
 
@@ -340,7 +330,7 @@ def held_out_score(
     variance due to the training rows, as in ``mean_and_error``.
     """
     if scorer.metric is None:
-        error, spread = mean_and_error(
+        error, spread = kernels.mean_and_error(
             scorer.errors(predictions),
             scorer.share,
             units,

@@ -24,16 +24,9 @@ import numpy as np
 
 from vicinal._base import check_parameters, check_saved
 from vicinal._base._compat import openmp_threads
+from vicinal.io import _foreign
 from vicinal.io._archive import dtype_text, plain_dtype, read_shape
 from vicinal.io._errors import ModelFileError
-from vicinal.io._foreign import (
-    CONVERSIONS,
-    check_converted,
-    check_foreign,
-    check_state,
-    restore_foreign,
-    state_of,
-)
 from vicinal.io._types import VALUE_TYPES, Vocabulary, full_name, refusal
 
 _MAX_OBJECTS = 10**6  # nested
@@ -125,15 +118,17 @@ class Writer:
                 "or data frames can be saved; fit it to numpy.asarray(X)."
             )
         # A file that cannot be read must not be written.
-        if name in CONVERSIONS:
-            state = CONVERSIONS[name].to_state(x)
-            check_converted(name, state)
+        if name in _foreign.CONVERSIONS:
+            state = _foreign.CONVERSIONS[name].to_state(x)
+            _foreign.check_converted(name, state)
         else:
             name = self.vocabulary.name_of(type(x))
-            state = x.__saved_state__() if hasattr(type(x), "__saved_state__") else state_of(x)
+            state = (
+                x.__saved_state__() if hasattr(type(x), "__saved_state__") else _foreign.state_of(x)
+            )
             if not self.vocabulary.is_trusted(name):
-                check_state(type(x), state)
-            check_foreign(x)
+                _foreign.check_state(type(x), state)
+            _foreign.check_foreign(x)
             check_saved(x)
         return {"class": name, "state": {key: self.value(part) for key, part in state.items()}}
 
@@ -216,7 +211,7 @@ class Reader:
 
     def _spend(self, name: str, values: dict[str, Any]) -> None:
         """Count the bytes that an object copies, and raise above the limit."""
-        copied = values.values() if name in CONVERSIONS else map(values.get, _SEARCHED)
+        copied = values.values() if name in _foreign.CONVERSIONS else map(values.get, _SEARCHED)
         self._bytes_left -= sum(getattr(getattr(x, "data", x), "nbytes", 0) for x in copied)
         if self._bytes_left < 0:
             raise ModelFileError("the document builds too many objects from the same arrays.")
@@ -262,17 +257,17 @@ class Reader:
                 raise ModelFileError(f"the document sets the special attribute {attribute!r}.")
         values = {attribute: self.value(part) for attribute, part in state.items()}
         self._spend(name, values)
-        if name in CONVERSIONS:
-            check_converted(name, values)
-            return CONVERSIONS[name].build(name, values)
+        if name in _foreign.CONVERSIONS:
+            _foreign.check_converted(name, values)
+            return _foreign.CONVERSIONS[name].build(name, values)
         kind = self.vocabulary.find_class(name)
         if kind is None:
             raise refusal([name], "the file")
         values.update((own, _THREADS[own]) for own in _THREADS if own in values)
         if not self.vocabulary.is_trusted(name):
-            check_state(kind, values)
+            _foreign.check_state(kind, values)
         made = _made(kind, values)
-        check_foreign(made)
+        _foreign.check_foreign(made)
         check_saved(made)
         _check_parameters(made)
         return made
@@ -310,7 +305,7 @@ def _made(kind: type, state: dict[str, Any]) -> Any:
     elif hasattr(kind, "__restore__"):
         made.__restore__(state)
     else:
-        restore_foreign(made, state)
+        _foreign.restore_foreign(made, state)
     return made
 
 

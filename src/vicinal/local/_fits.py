@@ -19,6 +19,7 @@ from vicinal._kernels.local._smoothing import (
     robustness_weights,
 )
 from vicinal._kernels.local._workspace import Motion
+from vicinal.local import _solvers
 from vicinal.local._neighborhoods import (
     NearestRule,
     RadiusRule,
@@ -27,13 +28,6 @@ from vicinal.local._neighborhoods import (
 )
 from vicinal.local._rows import LocalRows
 from vicinal.local._settings import LocalSettings
-from vicinal.local._solvers import (
-    NewtonSolver,
-    RidgeSolver,
-    at_degree,
-    fit_classifiers,
-    over_queries,
-)
 
 
 @saved(outside="o")
@@ -220,7 +214,7 @@ class LineFit(LocalFit):
         return (
             type(rule) is NearestRule
             and rule.kernel == "tricube"
-            and type(solver) is RidgeSolver
+            and type(solver) is _solvers.RidgeSolver
             and data.n_columns == 1
             and data.index.X is data.rows
             and data.index.is_euclidean
@@ -249,7 +243,7 @@ class LineFit(LocalFit):
         def run(some):
             smooth_line(points, q[some], window, values[some], slopes[some], solved[some])
 
-        over_queries(run, len(q), self.solver.n_jobs)
+        _solvers.over_queries(run, len(q), self.solver.n_jobs)
         return values, slopes, solved & np.isfinite(values).all(axis=1)
 
     def at(self, coords, design, method: str | None = None) -> np.ndarray:
@@ -349,7 +343,7 @@ def fitted_model(
     outside = rows.prior()
     if settings.outside == "nan":
         outside = np.full(len(outside), np.nan)
-    solver = rows.suited(at_degree(settings.solver, degree))
+    solver = rows.suited(_solvers.at_degree(settings.solver, degree))
     if settings.interpolate and rows.n_columns > 1:
         raise ValueError(
             f'surface="interpolate" needs one column, and X has {rows.n_columns}; use '
@@ -397,7 +391,7 @@ def metric_name(metric) -> str:
 def has_gradient(fit: LocalFit) -> bool:
     """Return whether the gradient of the fit has a closed form."""
     solver, data = fit.solver, fit.data
-    is_smooth = type(solver) in (RidgeSolver, NewtonSolver) and solver.degree < 2
+    is_smooth = type(solver) in (_solvers.RidgeSolver, _solvers.NewtonSolver) and solver.degree < 2
     return is_smooth and data.index.is_euclidean and data.mapping.coordinates.transformer is None
 
 
@@ -426,7 +420,7 @@ def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarr
         pulls = np.zeros((len(rows), data.n_outputs, coords.shape[1]))
         radial, common, extra = move
         motion = Motion(data.index.X, coords[rows], radial, common, extra, pulls)
-        scores[rows], slopes = fit_classifiers(
+        scores[rows], slopes = _solvers.fit_classifiers(
             fit.solver, data, design[rows], found, fit.alpha, motion=motion
         )
         gradients[rows] = data.mapping.pull_back(slopes, X[rows], pulls)

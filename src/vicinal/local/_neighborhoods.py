@@ -27,15 +27,7 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._kernels.ensemble._trees import TREE_FIELDS, Nodes, joined_nodes, tree_leaves
-from vicinal._kernels.local._smoothing import (
-    GAUSSIAN_CUTOFF,
-    kernel_values,
-    loess_values,
-    nearest_bandwidth,
-    nearest_scale,
-    shared_leaves,
-    vanishes_at_one,
-)
+from vicinal._kernels.local import _smoothing
 from vicinal.neighbors import NeighborSearch
 
 # Forests that serve as metrics (leaf size, kind): coarse leaves for noisy targets, fine and random
@@ -129,17 +121,17 @@ class NearestRule:
     @property
     def exceed(self) -> bool:
         """The (k+1)-th neighbour sets the bandwidth of kernels that vanish there."""
-        return not self.loess and vanishes_at_one(self.kernel)
+        return not self.loess and _smoothing.vanishes_at_one(self.kernel)
 
     def weights(self, distances: Any, h: Any) -> Any:
         """Return K(distance / h) of rows of neighbours; one at distance 0 when h is 0."""
         xp = namespace(distances)
         u = distances / xp.where(h > 0.0, h, xp.ones_like(h))[:, None]
         if self.loess and self.kernel == "tricube":
-            weights = loess_values(u)
+            weights = _smoothing.loess_values(u)
         else:
-            factor = nearest_scale(self.kernel)
-            weights = kernel_values(u * factor if factor != 1.0 else u, self.kernel)
+            factor = _smoothing.nearest_scale(self.kernel)
+            weights = _smoothing.kernel_values(u * factor if factor != 1.0 else u, self.kernel)
             if callable(self.kernel) or self.kernel == "gaussian":
                 weights = xp.where(u > 1.0, xp.zeros_like(u), weights)
         if bool(xp.all(h > 0.0)):
@@ -363,9 +355,9 @@ class Localizer:
             # Weights are relative to the nearest row's, so that far queries see neighbours too.
             # The row left out may be that nearest one: the second decides.
             nearest = self.index.nearest(Q, min(2, n))[0][:, -1]
-            square = nearest**2 - 2.0 * rule.bandwidth**2 * np.log(GAUSSIAN_CUTOFF)
+            square = nearest**2 - 2.0 * rule.bandwidth**2 * np.log(_smoothing.GAUSSIAN_CUTOFF)
             return self.index.within(Q, np.sqrt(square))
-        is_bounded = rule.kernel == "uniform" or vanishes_at_one(rule.kernel)
+        is_bounded = rule.kernel == "uniform" or _smoothing.vanishes_at_one(rule.kernel)
         if is_bounded and np.isfinite(rule.bandwidth):
             return self.index.within(Q, rule.bandwidth)
         distances, indices = self.index.nearest(Q, n)
@@ -419,20 +411,20 @@ class PaddedLocalizer(Localizer):
 
 def _nearest_radius(distances, user, rule) -> Any:
     """Return the bandwidth of each query, from sorted distances and user weights."""
-    h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
+    h = _smoothing.nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
     return _enough_for_all(h, distances, rule) * rule.stretch
 
 
 def _is_complete(distances, user, rule) -> Any:
     """Return for which queries every row within the bandwidth was found."""
     xp = namespace(distances)
-    h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
+    h = _smoothing.nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
     # Where the nearest row is as far as the bandwidth, every row at it counts.
     nearest = distances[:, 0]
     if user is not None:
         far = xp.full_like(distances, float("inf"))
         nearest = xp.min(xp.where(user > 0.0, distances, far), axis=1)
-    needs_ties = h <= nearest if vanishes_at_one(rule.kernel) else h == h
+    needs_ties = h <= nearest if _smoothing.vanishes_at_one(rule.kernel) else h == h
     return xp.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
 
 
@@ -441,11 +433,11 @@ def _radius_weights(rule: RadiusRule, indptr, distances) -> np.ndarray:
     if np.isinf(rule.bandwidth):
         return np.ones_like(distances)
     if rule.kernel != "gaussian":
-        return kernel_values(distances / rule.bandwidth, rule.kernel)
+        return _smoothing.kernel_values(distances / rule.bandwidth, rule.kernel)
     first = np.repeat(indptr[:-1], np.diff(indptr))
     exponent = (distances**2 - distances[first] ** 2) / rule.bandwidth**2
     weights = np.exp(-0.5 * exponent)
-    weights[weights < GAUSSIAN_CUTOFF] = 0.0
+    weights[weights < _smoothing.GAUSSIAN_CUTOFF] = 0.0
     return weights
 
 
@@ -622,7 +614,7 @@ class ForestIndex:
 
         def find(first):
             some = order[first : first + _QUERIES_PER_TASK]
-            shared_leaves(leaves, trees, some, *filed, len(self.X), found)
+            _smoothing.shared_leaves(leaves, trees, some, *filed, len(self.X), found)
 
         thread_map(find, range(0, n, _QUERIES_PER_TASK), self.n_jobs)
         sizes = found[2]

@@ -28,16 +28,7 @@ from vicinal._base import (
     take_rows,
     thread_map,
 )
-from vicinal._kernels.local._batched import (
-    batched_classifiers,
-    batched_least_squares,
-    batched_ridge_values,
-    batched_slopes,
-    is_small,
-    least_squares_fits,
-    small_equivalent_kernels,
-    small_slopes,
-)
+from vicinal._kernels.local import _batched
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._polynomials import (
     pseudo_inverse_fit,
@@ -126,8 +117,8 @@ class RidgeSolver:
         if skip is None:
             skip = np.zeros(found.n_queries, dtype=bool)
         everything = bundled(data.rows, design, found, slice(0, found.n_queries), self.degree)
-        if is_small(everything, alphas, relative=self.relative):
-            small_equivalent_kernels(everything, alphas, skip, out)
+        if _batched.is_small(everything, alphas, relative=self.relative):
+            _batched.small_equivalent_kernels(everything, alphas, skip, out)
             return out
 
         def fit(some):
@@ -136,7 +127,7 @@ class RidgeSolver:
                 shared = self.relative, skip[some], out, solved[some]
                 ridge_equivalent_kernels(queries, alphas, *shared)
             else:  # unpenalised polynomials go through QR
-                solved[some] = least_squares_fits(queries, None, out[0])
+                solved[some] = _batched.least_squares_fits(queries, None, out[0])
 
         over_queries(fit, found.n_queries, self.n_jobs)
         failed = np.flatnonzero(~solved & ~found.is_empty())
@@ -161,8 +152,8 @@ class RidgeSolver:
                 out[mixed] = self.slopes(data, design[mixed], take_queries(found, mixed), alpha)
             return out
         everything = bundled(data.rows, design, found, slice(0, found.n_queries), self.degree)
-        if is_small(everything, alpha, relative=self.relative):
-            small_slopes(everything, Y, alpha, out)
+        if _batched.is_small(everything, alpha, relative=self.relative):
+            _batched.small_slopes(everything, Y, alpha, out)
             return out
         solved = np.ones(found.n_queries, dtype=bool)
 
@@ -171,7 +162,7 @@ class RidgeSolver:
             if alpha > 0.0:
                 ridge_slopes(queries, Y, float(alpha), self.relative, out[some], solved[some])
             else:
-                solved[some] = least_squares_fits(queries, Y, out[some])
+                solved[some] = _batched.least_squares_fits(queries, Y, out[some])
 
         over_queries(fit, found.n_queries, self.n_jobs)
         for t in np.flatnonzero(~solved & ~found.is_empty()):
@@ -354,11 +345,11 @@ class BatchedRidge(RidgeSolver):
         xp, Y = namespace(design), data.columns
         if self.degree > 0 and alphas[0] > 0.0:
             shared = (data.rows, Y, design, *found, list(alphas))
-            return batched_ridge_values(*shared, relative=self.relative)
+            return _batched.batched_ridge_values(*shared, relative=self.relative)
         if self.degree == 0:
             level = found.weights / xp.sum(found.weights, axis=1)[:, None]
         else:
-            level = batched_least_squares(data.rows, design, *found)
+            level = _batched.batched_least_squares(data.rows, design, *found)
         values = xp.sum(level[:, :, None] * take_rows(Y, found.indices), axis=1)
         return [values] * len(alphas)
 
@@ -370,7 +361,7 @@ class BatchedRidge(RidgeSolver):
             return namespace(design).zeros(shape, dtype=design.dtype, device=device_of(design))
         near, weights = found
         shared = data.rows, Y, design, near, weights, alpha
-        return batched_slopes(*shared, relative=self.relative)
+        return _batched.batched_slopes(*shared, relative=self.relative)
 
 
 @saved()
@@ -384,7 +375,7 @@ class BatchedNewton(NewtonSolver):
     def _fit(self, data, design, found, alpha, *, want_slopes: bool):
         indices, weights = found
         rows = data.rows, data.y, data.n_outputs, design, indices, weights
-        scores, slopes, n_failed = batched_classifiers(
+        scores, slopes, n_failed = _batched.batched_classifiers(
             *rows, self.objective, alpha, relative=self.relative, want_slopes=want_slopes
         )
         warn_unconverged(self.objective, n_failed, scores.shape[0] * scores.shape[1])

@@ -17,15 +17,7 @@ from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
 
 from vicinal._base import import_optional, n_threads, namespace, row_blocks, thread_map
 from vicinal._base._compat import threadpool_controller
-from vicinal._kernels.neighbors._nearest import (
-    Pairs,
-    ProductRows,
-    csr_distances,
-    listed_distances,
-    nearest_rows,
-    rows_within,
-    sort_rows,
-)
+from vicinal._kernels.neighbors import _nearest as kernels
 
 # scikit-learn's tree may round the last digits differently: a little more is fetched, and distances
 # are computed again.
@@ -60,15 +52,15 @@ class BruteEngine:
 
     def __init__(self, X: np.ndarray, n_jobs: int | None) -> None:
         self.X, self.n_jobs = X, n_jobs
-        self.fitted = ProductRows(X)
+        self.fitted = kernels.ProductRows(X)
 
     def nearest(self, Q, k, left_out):
         distances = np.empty((Q.shape[0], k), np.float64)
         indices = np.empty((Q.shape[0], k), np.int64)
 
         def fill(part):
-            nearest_rows(self._pairs(Q, left_out, part), k, distances[part], indices[part])
-            sort_rows(distances[part], indices[part])
+            kernels.nearest_rows(self._pairs(Q, left_out, part), k, distances[part], indices[part])
+            kernels.sort_rows(distances[part], indices[part])
 
         with self._one_blas_thread(Q):
             thread_map(fill, _parts(Q.shape[0], self.n_jobs), self.n_jobs)
@@ -76,7 +68,9 @@ class BruteEngine:
 
     def within(self, Q, radii, left_out):
         def find(part):
-            queries, rows, squares = rows_within(self._pairs(Q, left_out, part), radii[part])
+            queries, rows, squares = kernels.rows_within(
+                self._pairs(Q, left_out, part), radii[part]
+            )
             return _by_distance(queries + part.start, rows, np.sqrt(squares))
 
         with self._one_blas_thread(Q):
@@ -93,7 +87,7 @@ class BruteEngine:
         left, norms = self.fitted.queries(Q[part])
         codes = left_out.row_codes, left_out.query_codes[part]
         rows, scale, gamma = self.fitted.rows, self.fitted.scale, self.fitted.rounding
-        return Pairs(Q[part], self.X, left, rows, norms, scale, gamma, *codes)
+        return kernels.Pairs(Q[part], self.X, left, rows, norms, scale, gamma, *codes)
 
 
 class SmallEngine:
@@ -192,9 +186,9 @@ class _FetchingEngine:
             return found.astype(np.float64, copy=False)
         squares = np.empty(rows.shape[0])
         if sparse.issparse(Q):
-            csr_distances(*_csr(Q), *_csr(self.X), queries, rows, squares)
+            kernels.csr_distances(*_csr(Q), *_csr(self.X), queries, rows, squares)
         else:
-            listed_distances(Q, self.X, queries, rows, squares)
+            kernels.listed_distances(Q, self.X, queries, rows, squares)
         return np.sqrt(squares)
 
 

@@ -34,25 +34,7 @@ from vicinal._base import (
 from vicinal._kernels.cascade import _hard as kernels
 from vicinal._kernels.linear._covariance import LDAStatistics, lda_statistics
 from vicinal._kernels.linear._regression import Steps, logistic_steps, logistic_sums
-from vicinal.partition import stages
-from vicinal.partition._fit import (
-    Outcome,
-    Problem,
-    Run,
-    Settings,
-    choose_n_regions,
-    limit_regions,
-    resolve,
-    run_sweeps,
-)
-from vicinal.partition._learners import (
-    difference_of_classes,
-    is_plain_lda,
-    is_plain_logistic,
-    is_plain_ridge,
-    known_start,
-    logistic_options,
-)
+from vicinal.partition import _fit, _learners, stages
 
 # Rows sampled for first centres, and for n_regions="auto".
 SAMPLE_ROWS = 20_000
@@ -84,7 +66,7 @@ class BlockLogistic:
     """Logistic regression, by passes that sum gradients and curvatures of all problems."""
 
     def __init__(self, estimator: Any, n_features: int) -> None:
-        self.options, self.n_features = logistic_options(estimator), n_features
+        self.options, self.n_features = _learners.logistic_options(estimator), n_features
 
     def sums(self, X, codes, weight, n_classes: int) -> tuple:
         return (np.bincount(codes, weights=weight, minlength=n_classes),)
@@ -94,9 +76,9 @@ class BlockLogistic:
         present = np.flatnonzero(mass)
         if len(present) == 1:
             return present, None
-        start, is_binary = known_start(previous, present), len(present) == 2
+        start, is_binary = _learners.known_start(previous, present), len(present) == 2
         if start is not None and is_binary:
-            start = difference_of_classes(*start)
+            start = _learners.difference_of_classes(*start)
         shape = float(mass.sum()), self.n_features, len(present)
         fit = yield from logistic_steps(*shape, start=start, **self.options)
         return present, stages.rows_by_class(*fit[:2]) if is_binary else fit[:2]
@@ -118,9 +100,9 @@ class BlockRidge:
 
 def class_learner(estimator: Any, parameter: str, n_features: int) -> Any:
     """Return the learner of an estimator of classes, or raise if there is none."""
-    if is_plain_lda(estimator):
+    if _learners.is_plain_lda(estimator):
         return BlockLDA(estimator)
-    if is_plain_logistic(estimator):
+    if _learners.is_plain_logistic(estimator):
         return BlockLogistic(estimator, n_features)
     raise ValueError(
         f"{parameter}={estimator!r} cannot be fitted to blocks of rows; use 'lda' or 'logistic', "
@@ -203,9 +185,9 @@ class StageQuery(NamedTuple):
     step: Any = None  # of the Newton iteration
 
 
-def _problem(n_rows: int, make: Callable, *given: Any, **options: Any) -> Problem:
+def _problem(n_rows: int, make: Callable, *given: Any, **options: Any) -> _fit.Problem:
     """Return the problem of a stage whose solution is known, whatever its last model was."""
-    return Problem(n_rows, lambda previous: make(*given), **options)
+    return _fit.Problem(n_rows, lambda previous: make(*given), **options)
 
 
 class BlockEngine:
@@ -213,9 +195,9 @@ class BlockEngine:
 
     def __init__(self, blocks: Blocks, table: BlockTable, n_rows: int) -> None:
         self.blocks, self.table, self.n_rows = blocks, table, n_rows
-        self._totals: dict[Run, RegionSums] = {}  # of the last pass
+        self._totals: dict[_fit.Run, RegionSums] = {}  # of the last pass
 
-    def region_problems(self, runs: list[Run]) -> list[list[Problem]]:
+    def region_problems(self, runs: list[_fit.Run]) -> list[list[_fit.Problem]]:
         if not self._totals:
             self._visit(runs)
         sums = {
@@ -243,14 +225,14 @@ class BlockEngine:
             for i, run in enumerate(runs)
         ]
 
-    def _all(self, run: Run) -> Any:
+    def _all(self, run: _fit.Run) -> Any:
         """Return the model of all rows."""
         _, *own = reduce(add_tuples, self._totals[run].sums)
         query = StageQuery(0, None, None, np.flatnonzero(own[0]))
         (found,) = self._solve(_chains([run]), [query], [self.table.learner.steps(own, None)])
         return self.table.region(found)
 
-    def gate_problems(self, runs: list[Run], k: int) -> list[Problem]:
+    def gate_problems(self, runs: list[_fit.Run], k: int) -> list[_fit.Problem]:
         chains = _chains(runs)
         found = self.blocks.total(_sum_gate, self.table, chains, k, combine=_add_starts)
         two_sided = [i for i, (n, n_passed, *_) in enumerate(found) if 0 < n_passed < n]
@@ -267,10 +249,10 @@ class BlockEngine:
             for i, (n, n_passed, *_) in enumerate(found)
         ]
 
-    def set_regions(self, run: Run, models: list) -> None:
+    def set_regions(self, run: _fit.Run, models: list) -> None:
         run.models = models
 
-    def set_gate(self, run: Run, k: int, gate: Any) -> None:
+    def set_gate(self, run: _fit.Run, k: int, gate: Any) -> None:
         run.gates[k] = gate
 
     def _solve(self, chains: list, queries: list[StageQuery], steps: list) -> list:
@@ -293,7 +275,7 @@ class BlockEngine:
                     sums[j] = values
         return solutions
 
-    def reroute(self, runs: list[Run]) -> list[Outcome]:
+    def reroute(self, runs: list[_fit.Run]) -> list[_fit.Outcome]:
         for run in runs:
             gates = stages.stacked_gates(run.gates, self.blocks.n_features)
             run.state = partial(_by_gates, gates)
@@ -304,15 +286,15 @@ class BlockEngine:
             found = self._totals[run]
             has_converged = found.digest == before[run].digest or run.n_regions == 1
             sizes = np.array([n_rows for n_rows, *_ in found.sums])
-            outcomes.append(Outcome(found.loss / self.table.weight, sizes, has_converged))
+            outcomes.append(_fit.Outcome(found.loss / self.table.weight, sizes, has_converged))
         return outcomes
 
-    def _visit(self, runs: list[Run]) -> None:
+    def _visit(self, runs: list[_fit.Run]) -> None:
         totals = self.blocks.total(_sum_regions, self.table, _chains(runs), combine=_add_regions)
         self._totals = dict(zip(runs, totals, strict=True))
 
 
-def _chains(runs: list[Run]) -> list[Chain]:
+def _chains(runs: list[_fit.Run]) -> list[Chain]:
     return [Chain(run.models, run.gates, run.state) for run in runs]
 
 
@@ -402,12 +384,12 @@ def fit_blocks(model: Any, blocks: Blocks) -> tuple[tuple[list[stages.Cascade], 
     only = {"gating": "hard"} if is_classifier(model) else {}
     refuse(model, why="by blocks of rows", init="kmeans", **only)
     blocks, found = survey(blocks, has_classes=is_classifier(model))
-    settings, moments = resolve(model, None), found.moments
+    settings, moments = _fit.resolve(model, None), found.moments
     width = blocks.n_features
     gate_learner = class_learner(settings.reject_estimator, "reject_estimator", width)
     if found.classes is None:
         estimator = settings.region_estimator
-        if not is_plain_ridge(estimator):
+        if not _learners.is_plain_ridge(estimator):
             raise ValueError(
                 f"region_estimator={estimator!r} cannot be fitted to blocks of rows; use 'ridge' "
                 "or sklearn.linear_model.Ridge with its default solver."
@@ -431,7 +413,7 @@ def fit_blocks(model: Any, blocks: Blocks) -> tuple[tuple[list[stages.Cascade], 
 
 
 def _fit_table(
-    settings: Settings, blocks: Blocks, found: Survey, table: BlockTable
+    settings: _fit.Settings, blocks: Blocks, found: Survey, table: BlockTable
 ) -> tuple[list[stages.Cascade], Any]:
     """Run all starts together and return their cascades, the best first."""
     model, errors = settings.model, None
@@ -439,14 +421,14 @@ def _fit_table(
     if model.n_regions == "auto":
         X, target, weight = table.rows(sample_rows(blocks, found, SAMPLE_ROWS, 0))
         data = TrainingData(X, target, table.classes, weight if (weight != 1.0).any() else None)
-        n_regions, errors = choose_n_regions(data, settings, rng)
+        n_regions, errors = _fit.choose_n_regions(data, settings, rng)
     else:
-        n_regions = limit_regions(model.n_regions, found.n_rows)
+        n_regions = _fit.limit_regions(model.n_regions, found.n_rows)
     seeds = random_seeds(rng, settings.n_init if n_regions > 1 else 1)
     routes = _first_routes(blocks, found, table, n_regions, seeds, rng)
-    runs = [Run(n_regions, route) for route in routes]
+    runs = [_fit.Run(n_regions, route) for route in routes]
     engine = BlockEngine(blocks, table, found.n_rows)
-    cascades = run_sweeps(engine, runs, max_iter=settings.max_iter, keep=model.keep)
+    cascades = _fit.run_sweeps(engine, runs, max_iter=settings.max_iter, keep=model.keep)
     for cascade in cascades:
         cascade.prune()
     return sorted(cascades, key=lambda cascade: cascade.train_error), errors

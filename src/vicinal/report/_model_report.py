@@ -20,16 +20,9 @@ from vicinal._base._wrappers import split_steps, split_threshold, unseen_values
 from vicinal.inspection import check, explain
 from vicinal.inspection.checks import EncodedTable, profile
 from vicinal.inspection.results import Comparison, Explanation, TableCheck
-from vicinal.report import _quality, _table
+from vicinal.report import _quality, _table, results
 from vicinal.report._held_out import HeldOutPredictions, effects, held_out_predictions, importance
 from vicinal.report._page import Axis, Page, number, percent
-from vicinal.report.results import (
-    CheckReport,
-    ExplanationReport,
-    explanation_part,
-    finding_parts,
-    prediction_part,
-)
 
 _MAP_ROWS = 800
 _OVERVIEW_ROWS = 4000
@@ -246,7 +239,7 @@ class ModelReport(Page):
             y = y if present.sum() > 1 else None
         predicted = None if y is None else predicted
         found = check(self.X, y, held_out=predicted, task=task, random_state=self.random_state)
-        return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
+        return [part for part in results.finding_parts(found, _FOUND_LINES) if part["found"]]
 
     def _chosen(self, held_out: HeldOutPredictions) -> np.ndarray:
         """Select rows to explain: half of them the most uncertain, half at random."""
@@ -265,7 +258,9 @@ class ModelReport(Page):
             row = int(predictions.rows[at])
             proba = None if predictions.proba is None else predictions.proba[at]
             truth = None if held_out.y is None else plain(held_out.y[at])
-            part = prediction_part(row, truth, predictions.prediction[at], held_out.classes, proba)
+            part = results.prediction_part(
+                row, truth, predictions.prediction[at], held_out.classes, proba
+            )
             parts.append(part | {"is_explained": row in explained})
         return parts
 
@@ -299,7 +294,7 @@ class ModelReport(Page):
             target_name=self.target,
         )
         truth = None if self.y is None else plain(self.y[row])
-        return explanation_part(found, row, truth, self.seen)
+        return results.explanation_part(found, row, truth, self.seen)
 
     def _overview(self, held_out: HeldOutPredictions, explained: set[int]) -> dict[str, Any]:
         """Return profile of the table, uncertainty map, error by segment, and regions."""
@@ -566,11 +561,11 @@ def write_html(
     True
     """
     if isinstance(result, Explanation):
-        page: Page = ExplanationReport(result, title or "Explanation")
+        page: Page = results.ExplanationReport(result, title or "Explanation")
     elif isinstance(result, Comparison):
         page = ComparisonReport(result, title or "Comparison", detail=detail)
     elif isinstance(result, TableCheck):
-        page = CheckReport(result, title or "Check of the table", notes)
+        page = results.CheckReport(result, title or "Check of the table", notes)
     elif isinstance(result, Page):
         page = result
     else:

@@ -9,18 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import _explanation, import_optional, is_frame, last_step
+from vicinal._base import _explanation, _wrappers, import_optional, is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._unseen import unreported
-from vicinal._base._wrappers import (
-    call_method,
-    can,
-    encoder_of,
-    split_threshold,
-    unseen_rule,
-    unseen_values,
-)
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
@@ -82,13 +74,13 @@ class ServedModel:
         strict: bool = False,
     ):
         self.decided = model  # with its decision threshold, if there is one
-        self.model, self.rule = split_threshold(model)
+        self.model, self.rule = _wrappers.split_threshold(model)
         model = self.model
-        self.encoder = encoder_of(model)
+        self.encoder = _wrappers.encoder_of(model)
         self.name = name
         self.y = None if y is None else np.asarray(y)
         self.limits, self.target = limits, target
-        self.strict = strict or unseen_rule(model) == "error"
+        self.strict = strict or _wrappers.unseen_rule(model) == "error"
         names: Any = getattr(model, "feature_names_in_", None)
         self.has_names = names is not None
         self.columns = (
@@ -100,10 +92,10 @@ class ServedModel:
         self.classes: Any = getattr(model, "classes_", None)
         self.has_proba = self.classes is not None and hasattr(model, "predict_proba")
         self.own_limits = "predict_interval" if self.classes is None else "predict_set"
-        self.has_limits = can(model, self.own_limits) or (
+        self.has_limits = _wrappers.can(model, self.own_limits) or (
             self.y is not None and (self.has_proba or self.classes is None)
         )
-        self.has_typicality = can(model, "typicality") or self.background is not None
+        self.has_typicality = _wrappers.can(model, "typicality") or self.background is not None
 
     def _stored_rows(self) -> Any:
         """Return training rows that the model stores; ``None`` without any."""
@@ -240,7 +232,7 @@ class ServedModel:
             raise RequestError(400, "the model has no typicality; serve it with a table.")
         result: dict[str, Any] = {}
         with _errors_of_the_client():
-            if unseen := [str(found) for found in unseen_values(self.model, table)]:
+            if unseen := [str(found) for found in _wrappers.unseen_values(self.model, table)]:
                 result["warnings"] = unseen
                 if self.strict:
                     raise ValueError(
@@ -262,8 +254,10 @@ class ServedModel:
 
     def _limits(self, table: Any, coverage: float, result: dict[str, Any]) -> dict[str, Any]:
         """Return intervals or sets, of the model or from the residuals of the table."""
-        if can(self.model, self.own_limits):
-            found = np.asarray(call_method(self.model, self.own_limits, table, coverage=coverage))
+        if _wrappers.can(self.model, self.own_limits):
+            found = np.asarray(
+                _wrappers.call_method(self.model, self.own_limits, table, coverage=coverage)
+            )
         else:
             reach = conformal_quantile(self._errors, coverage)
             if self.classes is None:
@@ -279,8 +273,8 @@ class ServedModel:
         return errors_of(self.model, self.background, self.y)
 
     def _typicality(self, table: Any) -> np.ndarray:
-        if can(self.model, "typicality"):
-            return np.asarray(call_method(self.model, "typicality", table))
+        if _wrappers.can(self.model, "typicality"):
+            return np.asarray(_wrappers.call_method(self.model, "typicality", table))
         return self._typicality_in_table(self._numbers(table))
 
     @cached_property

@@ -31,21 +31,10 @@ from vicinal._base import (
 from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
+from vicinal.subspace import _fusion_fit
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._explain import fusion_sections
 from vicinal.subspace._feature_space_decomposition import SUBSPACE_CONSTRAINTS
-from vicinal.subspace._fusion_fit import (
-    ScoreScale,
-    check_weights_are_taken,
-    encoded_blocks,
-    fit_fusion_blocks,
-    fit_locals,
-    fit_locals_blocks,
-    local_scores,
-    resolve,
-    score_scale,
-    standardised_blocks,
-)
 from vicinal.subspace._truncated_rbf import (
     TruncatedRBFClassifier,
     TruncatedRBFFeatures,
@@ -104,11 +93,11 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
 
     def _fit_rows(self, data: TrainingData) -> str:
         """Fit local models and fusion to rows in memory; return the method whose scores it uses."""
-        check_weights_are_taken(self, data)
+        _fusion_fit.check_weights_are_taken(self, data)
         rng = check_random_state(self.random_state)
-        settings = resolve(self, self._local(data.X), data.classes, rng)
-        *models, scores = fit_locals(data, settings, rng)
-        scale = score_scale(scores, data.weights)
+        settings = _fusion_fit.resolve(self, self._local(data.X), data.classes, rng)
+        *models, scores = _fusion_fit.fit_locals(data, settings, rng)
+        scale = _fusion_fit.score_scale(scores, data.weights)
         R = scale.apply(scores).astype(data.X.dtype)
         codes = None if data.classes is None else np.bincount(data.y, weights=data.weights)
         fusion = self._fusion(R.shape[1], codes, rng)
@@ -122,7 +111,7 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
             fusion = self._default_fusion(_truncated_order(n_scores), class_weights)
         return seeded_clone(fusion, random_seeds(rng, 1)[0])
 
-    def _store(self, models: list, scale: ScoreScale, fusion: Any) -> None:
+    def _store(self, models: list, scale: _fusion_fit.ScoreScale, fusion: Any) -> None:
         self.decompositions_, self.subspace_names_, self.views_ = models
         self.score_mask_, self.score_mean_, self.score_scale_ = scale
         self.fusion_estimator_ = fusion
@@ -168,14 +157,16 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     def _fusion_input(self, X):
         """``transform``, always as an array."""
         X = query_rows(self, X, accept_sparse="csr")
-        scale = ScoreScale(self.score_mask_, self.score_mean_, self.score_scale_)
+        scale = _fusion_fit.ScoreScale(self.score_mask_, self.score_mean_, self.score_scale_)
         return scale.apply(self._all_scores(X)).astype(X.dtype, copy=False)
 
     def _all_scores(self, X):
         """Raw scores of all local models, side by side."""
         stacking = getattr(self, "stack_method_", "predict"), getattr(self, "classes_", None)
         tasks = [(view, X, *stacking) for view in self.views_]
-        return np.hstack(parallel_map(local_scores, tasks, n_jobs=self.n_jobs, prefer="threads"))
+        return np.hstack(
+            parallel_map(_fusion_fit.local_scores, tasks, n_jobs=self.n_jobs, prefer="threads")
+        )
 
     @property
     def estimators_(self):
@@ -329,15 +320,15 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         which gathers the columns of its subspace. ``cv`` must be a number of folds.
         """
         self._reference = None
-        blocks, found = encoded_blocks(self.cv, blocks)
+        blocks, found = _fusion_fit.encoded_blocks(self.cv, blocks)
         rng = check_random_state(self.random_state)
         local = self._local(np.empty((0, blocks.n_features)))
-        settings = resolve(self, local, found.classes, rng)
+        settings = _fusion_fit.resolve(self, local, found.classes, rng)
         self.classes_, self.stack_method_ = found.classes, settings.stack_method
-        *models, scores = fit_locals_blocks(blocks, settings, rng)
-        scale, R = standardised_blocks(scores)
+        *models, scores = _fusion_fit.fit_locals_blocks(blocks, settings, rng)
+        scale, R = _fusion_fit.standardised_blocks(scores)
         fusion = self._fusion(R.n_features, found.class_weights, rng)
-        self._store(models, scale, fit_fusion_blocks(fusion, R))
+        self._store(models, scale, _fusion_fit.fit_fusion_blocks(fusion, R))
 
     def _local(self, X):
         """Return the unfitted local classifier."""

@@ -26,28 +26,10 @@ from vicinal._base._unseen import unreported
 from vicinal._kernels.surface._nearest_point import bisect, mixed_distance
 from vicinal._kernels.surface._roots import NO_CROSSING, NO_SURFACE, norms
 from vicinal.neighbors import NeighborSearch
+from vicinal.surface import _problem as problems
+from vicinal.surface import _search as searches
 from vicinal.surface._counterfactuals import Counterfactuals, CounterfactualSearch
 from vicinal.surface._oracles import Model, RowFormat, make_oracle
-from vicinal.surface._problem import (
-    METRICS,
-    Chart,
-    Problem,
-    ReferenceRows,
-    SurfacePool,
-    metric_matrix,
-)
-from vicinal.surface._search import (
-    NearestPoints,
-    SurfaceProjection,
-    SurfaceSearch,
-    first_crossing,
-    first_order,
-    nearest,
-    random_proposals,
-    some_point,
-    surface_gradients,
-    tree_boxes,
-)
 
 # Neighbours whose half-way points label-only searches use.
 _N_MIDPOINTS = 10
@@ -186,7 +168,7 @@ class DecisionSurface(BaseEstimator):
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"])],
         "oracle": [StrOptions({"auto", "gradient", "differences", "labels"})],
-        "metric": [StrOptions(set(METRICS)), "array-like", None],
+        "metric": [StrOptions(set(problems.METRICS)), "array-like", None],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
         "n_surface_points": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -239,11 +221,11 @@ class DecisionSurface(BaseEstimator):
             )
         self._codes = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
         numeric = wrap.is_numeric(X.shape[1])
-        self._weights = metric_matrix(self.metric, self._X, numeric)
-        chart = Chart(self._X, self._weights)
-        self._references = ReferenceRows(chart.Z, self._codes, numeric)
+        self._weights = problems.metric_matrix(self.metric, self._X, numeric)
+        chart = problems.Chart(self._X, self._weights)
+        self._references = problems.ReferenceRows(chart.Z, self._codes, numeric)
         seeds = random_seeds(self.random_state, 2)
-        self._proposals = random_proposals(np.random.RandomState(seeds[0]), X.shape[1])
+        self._proposals = searches.random_proposals(np.random.RandomState(seeds[0]), X.shape[1])
         with unreported():
             self._sample_surface(chart, wrap, seeds[1])
         return self
@@ -292,7 +274,7 @@ class DecisionSurface(BaseEstimator):
         probe = chart.columns(0.5 * (ends[0] + ends[1]), rows[near])
         kind, oracle = make_oracle(self.estimator_, self._X, wrap, self.oracle, probe)
         has_boxes = self.oracle == "auto" and not wrap.is_mixed
-        self._boxes = tree_boxes(self.estimator_) if has_boxes else None
+        self._boxes = searches.tree_boxes(self.estimator_) if has_boxes else None
         self.oracle_ = "tree" if self._boxes is not None else kind
         self._model = Model(self.estimator_, wrap, kind, oracle)
         if oracle is None:
@@ -321,11 +303,11 @@ class DecisionSurface(BaseEstimator):
         own = Z[rows][:, None]
         middle = np.where(numeric, 0.5 * (own + Z[found]), own).reshape(-1, Z.shape[1])
         labels = self._model.codes(chart.columns(middle, np.repeat(rows, k)))
-        self._references = ReferenceRows(
+        self._references = problems.ReferenceRows(
             np.concatenate([Z, middle]), np.concatenate([codes, labels]), numeric
         )
 
-    def _pool_of(self, problem, start, end, own) -> SurfacePool:
+    def _pool_of(self, problem, start, end, own) -> problems.SurfacePool:
         rows = np.arange(len(start))
         if self._model.oracle is None or not len(start):
             inner, outer = bisect(problem.flipped, start, end, rows, self._references.numeric)
@@ -339,10 +321,10 @@ class DecisionSurface(BaseEstimator):
             roots = self._search().roots(problem, *segments)
             inner, outer, points = roots.inner, roots.outer, roots.points
         other = problem.model.codes(problem.chart.columns(outer, rows))
-        return SurfacePool(inner, outer, points, np.column_stack([own, other]))
+        return problems.SurfacePool(inner, outer, points, np.column_stack([own, other]))
 
-    def _search(self) -> SurfaceSearch:
-        return SurfaceSearch(
+    def _search(self) -> searches.SurfaceSearch:
+        return searches.SurfaceSearch(
             references=self._references,
             # Between two rows of a mixed frame the inner end has the categories of the outer one.
             pool=None if self._model.wrap.is_mixed else getattr(self, "_pool", None),
@@ -370,8 +352,8 @@ class DecisionSurface(BaseEstimator):
         X = query_rows(self, numbers).astype(np.float64)
         return X, Model(self.estimator_, wrap, self._model.kind, self._model.oracle)
 
-    def _problem(self, X, own, target=-1, model=None) -> Problem:
-        return Problem(model or self._model, Chart(X, self._weights), own, target)
+    def _problem(self, X, own, target=-1, model=None) -> problems.Problem:
+        return problems.Problem(model or self._model, problems.Chart(X, self._weights), own, target)
 
     def _blocks(self, n_rows: int):
         d = self.n_features_in_
@@ -401,7 +383,7 @@ class DecisionSurface(BaseEstimator):
             joined[name] = model.wrap(joined[name])
         return joined
 
-    def _projection(self, X, find, label=None, rays=None) -> SurfaceProjection:
+    def _projection(self, X, find, label=None, rays=None) -> searches.SurfaceProjection:
         """Search the surface by ``find(problem, search)``, with the rays of a block if given."""
         X, model = self._validate(X)
         search = self._search()
@@ -413,12 +395,12 @@ class DecisionSurface(BaseEstimator):
                 target[own != label] = label
             problem = self._problem(X[block], own, target, model)
             found = find(problem, search, *(() if rays is None else (rays[block],)))
-            gradients = surface_gradients(problem, search, found)
+            gradients = searches.surface_gradients(problem, search, found)
             return self._describe(problem, found, gradients, self._positive(own, label))
 
-        return SurfaceProjection(**self._over_blocks(X, model, find_in))
+        return searches.SurfaceProjection(**self._over_blocks(X, model, find_in))
 
-    def _describe(self, problem, found: NearestPoints, gradients, side) -> dict:
+    def _describe(self, problem, found: searches.NearestPoints, gradients, side) -> dict:
         """Turn points in coordinates into what a user sees."""
         lost = np.isin(found.status, (NO_CROSSING, NO_SURFACE))
         numeric = self._references.numeric
@@ -451,7 +433,7 @@ class DecisionSurface(BaseEstimator):
         found : SurfaceProjection
             Attributes as those of ``orthogonal_projection``.
         """
-        return self._projection(X, some_point)
+        return self._projection(X, searches.some_point)
 
     def along(self, X, direction, *, max_distance=None):
         """Find the first crossing of the surface on a ray from each row.
@@ -488,7 +470,7 @@ class DecisionSurface(BaseEstimator):
         rays = np.broadcast_to(directions, (n_rows, self.n_features_in_))
 
         def find(problem, search, V):
-            return first_crossing(problem, search, V, max_distance)
+            return searches.first_crossing(problem, search, V, max_distance)
 
         return self._projection(X, find, rays=rays)
 
@@ -519,7 +501,7 @@ class DecisionSurface(BaseEstimator):
             - ``extrapolated``: whether the point lies outside the box of the rows of ``fit``;
             - ``n_evaluations``: evaluations of the classifier (one gradient counts as one).
         """
-        return self._projection(X, nearest, label=label)
+        return self._projection(X, searches.nearest, label=label)
 
     def distance(self, X, *, label=None, method="orthogonal"):
         r"""Return the signed distance of each row to the surface.
@@ -548,7 +530,9 @@ class DecisionSurface(BaseEstimator):
                 f"method='first_order' needs a score, but {type(self.estimator_).__name__} has "
                 "labels only; use method='orthogonal'."
             )
-        return self._projection(X, lambda problem, _: first_order(problem), label=label).distances
+        return self._projection(
+            X, lambda problem, _: searches.first_order(problem), label=label
+        ).distances
 
     def normal(self, X):
         """Return the unit normal of the surface at the nearest point of each row.
@@ -631,7 +615,7 @@ class DecisionSurface(BaseEstimator):
         def find_in(block, own):
             found = None
             if conditions.is_free:
-                found = nearest(self._problem(rows[block], own, code, model), search)
+                found = searches.nearest(self._problem(rows[block], own, code, model), search)
             return conditions.find(rows[block], own, code, found)
 
         joined = self._over_blocks(rows, model, find_in)

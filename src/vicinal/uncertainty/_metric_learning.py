@@ -22,12 +22,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.linear._covariance import class_covariances, whitening_map
-from vicinal._kernels.metric._soft_votes import (
-    Anchors,
-    References,
-    expected_accuracy,
-    own_class_probabilities,
-)
+from vicinal._kernels.metric import _soft_votes as kernels
 from vicinal._kernels.metric._uncertainty import class_bounds, mean_neighbor_distance
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
 from vicinal.uncertainty._uncertainty_map import uncertainty_of
@@ -226,11 +221,11 @@ def by_class(data: TrainingData) -> TrainingData:
     return data.take(np.argsort(data.host(data.y), kind="stable"))
 
 
-def as_references(data: TrainingData, n_classes: int) -> References:
+def as_references(data: TrainingData, n_classes: int) -> kernels.References:
     """Return rows sorted by class, as voters."""
     xp = compat.array_namespace(data.X)
     log_weights = xp.astype(xp.log(data.array(data.weights)), data.X.dtype)
-    return References(data.X, class_bounds(data.host(data.y), n_classes), log_weights)
+    return kernels.References(data.X, class_bounds(data.host(data.y), n_classes), log_weights)
 
 
 def _hold_out(data, validation, settings, rng) -> tuple[TrainingData, TrainingData | None]:
@@ -312,7 +307,7 @@ def _best_scale(train, held_out, scored, settings) -> tuple[float, float]:
     @cache
     def at(i):
         A = _SHARPNESS[i] * unit * np.eye(train.X.shape[1])
-        p = own_class_probabilities(A, anchors, references, n_jobs=settings.n_jobs)
+        p = kernels.own_class_probabilities(A, anchors, references, n_jobs=settings.n_jobs)
         # Bounded, so that no single row dominates.
         return float(weights @ np.log(np.maximum(p, 1e-6))) / float(weights.sum())
 
@@ -365,11 +360,11 @@ def _fit_mixture(train, importance, n_regions, seed, settings) -> Responsibility
 # --- ascent ---------------------------------------------------------------------------------------
 
 
-def _anchors(rows, shares, n_classes, chosen, are_references) -> Anchors:
+def _anchors(rows, shares, n_classes, chosen, are_references) -> kernels.Anchors:
     """Return the rows ``chosen``, scored in proportion to ``shares``."""
     xp, index = compat.array_namespace(rows.X), rows.array(chosen)
     weights = rows.array((shares * rows.host(rows.weights))[chosen])
-    return Anchors(
+    return kernels.Anchors(
         xp.take(rows.X, index, axis=0),
         class_bounds(rows.host(rows.y)[chosen], n_classes),
         xp.astype(weights, rows.X.dtype),
@@ -432,7 +427,7 @@ class MetricProblem:
         if anchors.X.shape[0] == 0:
             return 0.0, np.zeros_like(A)
         options = {"floor": self.floor, "gradient": gradient, "n_jobs": self.n_jobs}
-        return expected_accuracy(A, anchors, self.references, **options)
+        return kernels.expected_accuracy(A, anchors, self.references, **options)
 
     def _remember(self, A, value):
         # Solvers evaluate recent points again; a few are enough.

@@ -10,20 +10,12 @@ from vicinal._base import documented, import_optional
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import is_number, show
 from vicinal._base._tables import column_values
+from vicinal.inspection.explain import _explanation
 from vicinal.inspection.explain._contributions import (
     background_sample,
     column_contributions,
     outputs_of,
     prediction_limit,
-)
-from vicinal.inspection.explain._explanation import (
-    Explanation,
-    contribution_colors,
-    name_rows,
-    new_axes,
-    plot_bars,
-    plot_waterfall,
-    waterfall_steps,
 )
 
 
@@ -63,7 +55,7 @@ class Explanations:
         names: list[str],
         background: Any,
         target_name: str | None,
-        explain_row: Callable[[int], Explanation],
+        explain_row: Callable[[int], _explanation.Explanation],
     ) -> None:
         self.names, self.target_name = names, target_name
         self.classes = np.asarray(model.classes_) if hasattr(model, "classes_") else None
@@ -83,7 +75,7 @@ class Explanations:
     def __len__(self) -> int:
         return len(self.cells)
 
-    def __getitem__(self, row: int) -> Explanation:
+    def __getitem__(self, row: int) -> _explanation.Explanation:
         """Return the full explanation of one row."""
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} is out of range; there are {len(self)} rows.")
@@ -148,8 +140,8 @@ class Explanations:
         tuple of two str
         """
         if self.classes is None:
-            return contribution_colors(None, 0)
-        return contribution_colors(code, len(self.classes))
+            return _explanation.contribution_colors(None, 0)
+        return _explanation.contribution_colors(code, len(self.classes))
 
     def numbers(self, j: int) -> np.ndarray | None:
         """Return a column of numbers, ``None`` for categories.
@@ -251,8 +243,12 @@ class ExplanationsPlots:
         cells = zip(of.names, of.cells[row], strict=True)
         names = [f"{name} = {show(value)}" for name, value in cells]
         baseline = float(of.all_baselines[row, code])
-        steps = waterfall_steps(names, of.all_values[row, :, code], baseline, max_columns)
-        return plot_waterfall(ax, steps, baseline, of.colors(code), of.output_name(code))[1]
+        steps = _explanation.waterfall_steps(
+            names, of.all_values[row, :, code], baseline, max_columns
+        )
+        return _explanation.plot_waterfall(
+            ax, steps, baseline, of.colors(code), of.output_name(code)
+        )[1]
 
     def importance(self, *, label: Any = None, ax: Any = None, max_columns: int = 15):
         """Plot the mean absolute contribution of each column.
@@ -270,7 +266,7 @@ class ExplanationsPlots:
         order, values = self._order(code, max_columns)
         names, lengths = [of.names[j] for j in order], np.abs(values).mean(axis=0)[order]
         xlabel = f"mean |contribution| to {of.output_name(code)}"
-        return plot_bars(ax, names, lengths, of.colors(code)[0], xlabel)[1]
+        return _explanation.plot_bars(ax, names, lengths, of.colors(code)[0], xlabel)[1]
 
     def beeswarm(self, *, label: Any = None, ax: Any = None, max_columns: int = 15):
         """Plot one point per row and column, by contribution; colour is the value of the column.
@@ -286,7 +282,7 @@ class ExplanationsPlots:
         """
         of, code = self._of, self._of.code_of(label)
         order, values = self._order(code, max_columns)
-        ax = new_axes(ax, 1.4 * len(order), 7.0)
+        ax = _explanation.new_axes(ax, 1.4 * len(order), 7.0)
         points = None
         for k, j in enumerate(order):
             height = k + _offsets(values[:, j])
@@ -300,7 +296,7 @@ class ExplanationsPlots:
             bar = ax.figure.colorbar(points, ax=ax, ticks=[0, 1], label="value of the column")
             bar.ax.set_yticklabels(["low", "high"])
         ax.axvline(0.0, color="0.4", linewidth=0.8)
-        name_rows(ax, [of.names[j] for j in order])
+        _explanation.name_rows(ax, [of.names[j] for j in order])
         ax.set_xlabel(f"contribution to {of.output_name(code)}", parse_math=False)
         return ax
 
@@ -320,7 +316,7 @@ class ExplanationsPlots:
         if column not in of.names:
             raise ValueError(f"column={column!r} is unknown; the columns are {of.names}.")
         j = of.names.index(column)
-        ax = new_axes(ax, 8)
+        ax = _explanation.new_axes(ax, 8)
         numbers = of.numbers(j)
         if numbers is None:
             texts = [show(row[j]) for row in of.cells]
