@@ -13,15 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import (
-    TrainingData,
-    as_given,
-    as_numpy,
-    check_is_table,
-    held_out_by_folds,
-    positive_rows,
-    saved,
-)
+from vicinal import _base
 from vicinal._base._compat import rows_of
 from vicinal._base._tables import column_names, column_values, spread_rows
 from vicinal._base._unseen import as_novel
@@ -35,7 +27,7 @@ _NEARLY_ALL = 0.95
 _SHOWN_GROUPS = 5
 
 
-@saved(
+@_base.saved(
     X="n p missing",
     predictions="n *",
     targets="n | n *",
@@ -118,7 +110,7 @@ class HeldOutRows:
 
 
 def held_out_by(
-    estimator: Any, data: TrainingData, folds: list[np.ndarray], *, rows=None, n_jobs=None
+    estimator: Any, data: _base.TrainingData, folds: list[np.ndarray], *, rows=None, n_jobs=None
 ) -> dict[str, Any]:
     """Return held-out predictions by folds, as arguments of ``HeldOutRows``.
 
@@ -137,7 +129,7 @@ def held_out_by(
     }
 
     def predicted(folds):
-        found = held_out_by_folds(estimator, data.X, data.labels, folds, **options)
+        found = _base.held_out_by_folds(estimator, data.X, data.labels, folds, **options)
         return found.predictions[0][np.argsort(found.rows)]
 
     if data.classes is not None:
@@ -181,7 +173,7 @@ class TypicalityMixin:
         """
         check_is_fitted(self)
         found = self._known_rows().typicality(self._row_numbers(X))
-        return as_given(as_novel(found, self.unseen_values(X)), X)
+        return _base.as_given(as_novel(found, self.unseen_values(X)), X)
 
     def unseen_values(self, X):
         """Return the values of query rows that no training row has.
@@ -292,13 +284,13 @@ class IntervalMixin(TypicalityMixin):
         """
         check_is_fitted(self)
         _check_one_of(by=by, local=local)
-        values = np.asarray(as_numpy(self.predict(X)), dtype=np.float64)
+        values = np.asarray(_base.as_numpy(self.predict(X)), dtype=np.float64)
         numbers = self._row_numbers(X)
         near = self._near_rows(numbers, coverage, by, local)
         intervals = self._held_out_rows().intervals
         ends = intervals.around(values.reshape(len(values), -1), numbers, coverage, near)
         self._warn_of_groups(X, near, by, coverage)
-        return as_given(ends if values.ndim == 2 else ends[:, 0], X)
+        return _base.as_given(ends if values.ndim == 2 else ends[:, 0], X)
 
 
 class LabelSetMixin(TypicalityMixin):
@@ -336,7 +328,7 @@ class LabelSetMixin(TypicalityMixin):
         """
         check_is_fitted(self)
         _check_one_of(by=by, by_class=by_class, local=local)
-        proba = np.asarray(as_numpy(self.predict_proba(X)), dtype=np.float64)
+        proba = np.asarray(_base.as_numpy(self.predict_proba(X)), dtype=np.float64)
         near = self._near_rows(self._row_numbers(X), coverage, by, local)
         options = {"method": method, "by_class": by_class, "near": near}
         sets = _intervals.label_sets(self._held_out_rows(), proba, coverage, **options)
@@ -462,7 +454,7 @@ def _checked(cost_matrix: Any, classes: np.ndarray) -> np.ndarray:
 # --- models without held-out predictions of their own ---------------------------------------------
 
 
-@saved()
+@_base.saved()
 class FoldedRows:
     """Training rows whose held-out predictions are computed when they are first needed.
 
@@ -510,7 +502,7 @@ class FoldedRows:
         return {"found": self.found, "table": None}
 
 
-def _folds(data: TrainingData) -> list[np.ndarray]:
+def _folds(data: _base.TrainingData) -> list[np.ndarray]:
     n = len(data)
     if n < 2:
         raise ValueError(f"n_samples={n} is too small for cross-validation; fit to 2 rows or more.")
@@ -530,9 +522,9 @@ class FoldedRowsMixin(TypicalityMixin):
         """Store validated rows, targets and weights."""
         weights, classes = None, getattr(self, "classes_", None)
         if sample_weight is not None:
-            weights, X, y = positive_rows(sample_weight, X, y)
+            weights, X, y = _base.positive_rows(sample_weight, X, y)
         codes = y if classes is None else np.searchsorted(classes, y)
-        data = TrainingData(X, codes, classes, weights)
+        data = _base.TrainingData(X, codes, classes, weights)
         self._folded = FoldedRows(clone(self), data)
 
     def _known_rows(self) -> HeldOutRows:
@@ -551,6 +543,6 @@ class FoldedRowsMixin(TypicalityMixin):
         return self._folded
 
     def _row_numbers(self, X):
-        check_is_table(X)
+        _base.check_is_table(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return X.tocsr() if sparse.issparse(X) else X

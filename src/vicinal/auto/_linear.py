@@ -7,19 +7,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import (
-    Blocks,
-    HeldOut,
-    Survey,
-    TrainingData,
-    add_tuples,
-    dense,
-    fold_entries,
-    saved,
-    store_parameters,
-    survey,
-    thread_map,
-)
+from vicinal import _base
 from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.linear import _covariance, _regression
 
@@ -46,10 +34,10 @@ def settings_of(estimator: Any) -> list[dict]:
 class _Linear(BaseEstimator):
     """Scores ``intercept_ + X @ coef_.T`` of standardised columns, one column per output."""
 
-    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
+    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> _base.HeldOut:
         """Return held-out predictions of every penalty, each fold by a fit to the others."""
         Y, alphas = self._targets(y), _ALPHAS[self.solver]
-        entries = fold_entries(folds, rows)
+        entries = _base.fold_entries(folds, rows)
 
         def predict(part):
             fold, own = part
@@ -61,9 +49,9 @@ class _Linear(BaseEstimator):
 
         # Threads for folds: those of a library gain less.
         with threadpool_controller().limit(limits=1, user_api="blas"):
-            parts = thread_map(predict, zip(folds, entries, strict=True), self.n_jobs)
+            parts = _base.thread_map(predict, zip(folds, entries, strict=True), self.n_jobs)
         candidates = [{"alpha": alpha} for alpha in alphas]
-        return HeldOut(candidates, np.concatenate(entries), np.concatenate(parts, axis=1))
+        return _base.HeldOut(candidates, np.concatenate(entries), np.concatenate(parts, axis=1))
 
     def fit(self, X, y, sample_weight=None):
         """Fit one penalty."""
@@ -72,9 +60,9 @@ class _Linear(BaseEstimator):
         self.coef_, self.intercept_ = path[0]
         return self
 
-    def fit_blocks(self, blocks: Blocks):
+    def fit_blocks(self, blocks: _base.Blocks):
         """Fit one penalty from sums over blocks of rows: what ``fit`` finds, to rounding."""
-        blocks, found = survey(blocks, has_classes=is_classifier(self))
+        blocks, found = _base.survey(blocks, has_classes=is_classifier(self))
         self._remember(np.empty(0) if found.classes is None else found.classes)
         signs = self._signs(1)  # blocks of numbers have one target
         fit = _fit_of_blocks(self.solver, blocks, found, self.alpha, signs)
@@ -131,15 +119,15 @@ def _log_odds(fit: _regression.LinearFit, n_classes: int) -> tuple[np.ndarray, n
 
 
 def _fit_of_blocks(
-    solver: str, blocks: Blocks, found: Survey, alpha: float, signs: np.ndarray | None
+    solver: str, blocks: _base.Blocks, found: _base.Survey, alpha: float, signs: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (coef, intercept) of one penalty."""
     classes = found.classes
     if solver == "ridge":
-        weight, rows, targets = blocks.total(_block_sums, classes, combine=add_tuples)
+        weight, rows, targets = blocks.total(_block_sums, classes, combine=_base.add_tuples)
         centre, level = rows / weight, targets / weight
         about = centre, level, classes
-        scatter, products = blocks.total(_block_scatter, *about, combine=add_tuples)
+        scatter, products = blocks.total(_block_scatter, *about, combine=_base.add_tuples)
         path = _regression.path_of_sums(centre, level, scatter, products, [alpha], signs)
         return path.coef[0], level - path.coef[0] @ centre
     if solver == "lda":
@@ -147,47 +135,49 @@ def _fit_of_blocks(
         return _discriminant(sums, alpha)
 
     def evaluate(point):
-        return blocks.total(_block_logistic, classes, point, combine=add_tuples)
+        return blocks.total(_block_logistic, classes, point, combine=_base.add_tuples)
 
     steps = _regression.logistic_steps(found.weight, blocks.n_features, len(classes), alpha=alpha)
     return _log_odds(_regression.run_steps(steps, evaluate), len(classes))
 
 
-def _block_statistics(block: TrainingData, classes) -> _covariance.LDAStatistics:
+def _block_statistics(block: _base.TrainingData, classes) -> _covariance.LDAStatistics:
     codes = np.searchsorted(classes, block.y)
-    return _covariance.lda_statistics(dense(block), codes, block.sample_weight, len(classes))
+    return _covariance.lda_statistics(_base.dense(block), codes, block.sample_weight, len(classes))
 
 
-def _block_targets(block: TrainingData, classes) -> np.ndarray:
+def _block_targets(block: _base.TrainingData, classes) -> np.ndarray:
     if classes is None:
         return np.asarray(block.y, dtype=np.float64).reshape(len(block), -1)
     return np.eye(len(classes))[np.searchsorted(classes, block.y)]
 
 
-def _block_sums(block: TrainingData, classes) -> tuple:
+def _block_sums(block: _base.TrainingData, classes) -> tuple:
     weight = block.sample_weight
-    return weight.sum(), weight @ dense(block), weight @ _block_targets(block, classes)
+    return weight.sum(), weight @ _base.dense(block), weight @ _block_targets(block, classes)
 
 
-def _block_scatter(block: TrainingData, centre, level, classes) -> tuple:
-    Z = dense(block) - centre
+def _block_scatter(block: _base.TrainingData, centre, level, classes) -> tuple:
+    Z = _base.dense(block) - centre
     weighted = Z * block.sample_weight[:, None]
     return weighted.T @ Z, weighted.T @ (_block_targets(block, classes) - level)
 
 
-def _block_logistic(block: TrainingData, classes, point) -> tuple:
+def _block_logistic(block: _base.TrainingData, classes, point) -> tuple:
     codes = np.searchsorted(classes, block.y)
-    return _regression.logistic_sums(dense(block), codes, block.sample_weight, len(classes), point)
+    return _regression.logistic_sums(
+        _base.dense(block), codes, block.sample_weight, len(classes), point
+    )
 
 
-@saved(coef_="o q", intercept_="o")
+@_base.saved(coef_="o q", intercept_="o")
 class LinearRegressor(RegressorMixin, _Linear):
     """Ridge regression whose penalty is relative to the scatter of the columns."""
 
     solver = "ridge"
 
     def __init__(self, alpha=0.01, n_jobs=None, monotonic_cst=None):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
     def predict(self, X):
         """Predict the targets."""
@@ -208,12 +198,12 @@ class LinearRegressor(RegressorMixin, _Linear):
         return graph.affine(x, self.coef_.T, self.intercept_)
 
 
-@saved(classes_="c labels", coef_="c q", intercept_="c")
+@_base.saved(classes_="c labels", coef_="c q", intercept_="c")
 class LinearClassifier(ClassifierMixin, _Linear):
     """Ridge on class indicators, logistic regression or shrunken discriminant analysis."""
 
     def __init__(self, solver="ridge", alpha=1.0, n_jobs=None, monotonic_cst=None):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
     def predict_proba(self, X):
         """Return class probabilities."""

@@ -16,16 +16,7 @@ from sklearn.ensemble import (
 )
 from sklearn.utils import check_random_state
 
-from vicinal._base import (
-    as_numpy,
-    fit_forest,
-    keep_leaves_only,
-    n_threads,
-    namespace,
-    saved,
-    take_rows,
-    thread_map,
-)
+from vicinal import _base
 from vicinal._kernels.ensemble._trees import TREE_FIELDS, Nodes, joined_nodes, tree_leaves
 from vicinal._kernels.local import _smoothing
 from vicinal.neighbors import NeighborSearch
@@ -97,7 +88,7 @@ class Padded(NamedTuple):
         return np.zeros(1, dtype=bool)
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class NearestRule:
     """Bandwidth = the radius that holds ``count`` neighbours (or as much user weight).
@@ -125,7 +116,7 @@ class NearestRule:
 
     def weights(self, distances: Any, h: Any) -> Any:
         """Return K(distance / h) of rows of neighbours; one at distance 0 when h is 0."""
-        xp = namespace(distances)
+        xp = _base.namespace(distances)
         u = distances / xp.where(h > 0.0, h, xp.ones_like(h))[:, None]
         if self.loess and self.kernel == "tricube":
             weights = _smoothing.loess_values(u)
@@ -140,7 +131,7 @@ class NearestRule:
         return xp.where(h[:, None] > 0.0, weights, at_query)
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class RadiusRule:
     """The same bandwidth everywhere; ``inf`` gives every row weight one (the global model)."""
@@ -155,7 +146,7 @@ class RadiusRule:
         return self.bandwidth
 
 
-@saved()
+@_base.saved()
 class NeighborIndex:
     """Exact search among fixed rows ``X``, with the parameters of another search."""
 
@@ -227,7 +218,7 @@ class Localizer:
         self.factor = factor
         self._are_counts = True
         if sample_weight is not None:
-            xp = namespace(sample_weight)
+            xp = _base.namespace(sample_weight)
             self._are_counts = bool(xp.all(sample_weight == xp.round(sample_weight)))
 
     @property
@@ -284,10 +275,12 @@ class Localizer:
         pending = np.arange(Q.shape[0])
         while True:
             distances, indices = self.index.nearest(Q, m)
-            user = None if self.sample_weight is None else take_rows(self.sample_weight, indices)
+            user = (
+                None if self.sample_weight is None else _base.take_rows(self.sample_weight, indices)
+            )
             if rows is not None:
                 user = self._leave_out(rows[:, None], indices, distances, user, groups)
-            complete = m == n or as_numpy(_is_complete(distances, user, rule))
+            complete = m == n or _base.as_numpy(_is_complete(distances, user, rule))
             if np.all(complete):
                 return [*parts, (pending, distances, indices, user)]
             if self._splits_queries:
@@ -318,7 +311,7 @@ class Localizer:
 
     def _weights(self, distances, h, user, rule) -> Any:
         """Return the weights of rows of neighbours; equal ones where none would have any."""
-        xp = namespace(distances)
+        xp = _base.namespace(distances)
         weights = rule.weights(distances, h)
         if user is not None:
             weights = weights * user
@@ -369,7 +362,7 @@ class Localizer:
         Integer weights are counts: a row of weight three keeps weight two, as if it were repeated
         three times and one copy was left out.
         """
-        xp = namespace(indices)
+        xp = _base.namespace(indices)
         user = xp.ones_like(distances) if user is None else user
         if groups is not None:
             return xp.where(groups[indices] == groups[own], xp.zeros_like(user), user)
@@ -417,7 +410,7 @@ def _nearest_radius(distances, user, rule) -> Any:
 
 def _is_complete(distances, user, rule) -> Any:
     """Return for which queries every row within the bandwidth was found."""
-    xp = namespace(distances)
+    xp = _base.namespace(distances)
     h = _smoothing.nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
     # Where the nearest row is as far as the bandwidth, every row at it counts.
     nearest = distances[:, 0]
@@ -452,7 +445,7 @@ def take_queries(found: WeightedNeighborhoods, queries: np.ndarray) -> WeightedN
 
 def _enough_for_all(h, distances, rule) -> Any:
     """Use a radius that holds every row where all rows together are too few."""
-    xp = namespace(h)
+    xp = _base.namespace(h)
     short = ~xp.isfinite(h)
     if bool(xp.any(short)):
         h = xp.where(short, xp.max(distances, axis=1) * (1.0 + 1.0 / max(1.0, rule.count)), h)
@@ -482,7 +475,7 @@ def _merge(parts: list[WeightedNeighborhoods], order: list[np.ndarray]) -> Weigh
 # --- forests ---
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class ForestRule:
     """Weights are shares of leaves; of the rows that share one, the heaviest ``max_size`` count."""
@@ -495,7 +488,7 @@ class ForestRule:
         return self.max_size
 
 
-@saved(X="n q", counts="n t")
+@_base.saved(X="n q", counts="n t")
 class ForestIndex:
     """Leaves of a forest and the training rows in them.
 
@@ -596,7 +589,7 @@ class ForestIndex:
             part = slice(first, first + _QUERIES_PER_TASK)
             tree_leaves(single[part], nodes, leaves[part])
 
-        thread_map(find, range(0, len(X), _QUERIES_PER_TASK), self.n_jobs)
+        _base.thread_map(find, range(0, len(X), _QUERIES_PER_TASK), self.n_jobs)
         return leaves
 
     def shares(self) -> sparse.csr_matrix:
@@ -616,7 +609,7 @@ class ForestIndex:
             some = order[first : first + _QUERIES_PER_TASK]
             _smoothing.shared_leaves(leaves, trees, some, *filed, len(self.X), found)
 
-        thread_map(find, range(0, n, _QUERIES_PER_TASK), self.n_jobs)
+        _base.thread_map(find, range(0, n, _QUERIES_PER_TASK), self.n_jobs)
         sizes = found[2]
         is_found = np.arange(width) < sizes[:, None]
         # Most often every query has as many rows, and nothing is copied.
@@ -659,7 +652,7 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
         "min_samples_leaf": leaf,
         "bootstrap": True,
         "max_samples": _MAX_TREE_ROWS if len(X) > _MAX_TREE_ROWS else None,
-        "n_jobs": n_threads(n_jobs),
+        "n_jobs": _base.n_threads(n_jobs),
         "random_state": check_random_state(random_state).randint(np.iinfo(np.int32).max),
     }
     if classify:
@@ -670,10 +663,10 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
         forest = RandomForestRegressor(max_features=0.5, **settings)
     else:
         forest = ExtraTreesRegressor(**settings)
-    samples = fit_forest(forest, X, targets, sample_weight)
+    samples = _base.fit_forest(forest, X, targets, sample_weight)
     most = max(int(np.bincount(sample).max()) for sample in samples)
     counts = np.empty((len(X), len(samples)), dtype=np.min_scalar_type(most))
     for t, sample in enumerate(samples):
         counts[:, t] = np.bincount(sample, minlength=len(X))
-    keep_leaves_only(forest)
+    _base.keep_leaves_only(forest)
     return ForestIndex(forest, X, counts, n_jobs)

@@ -12,20 +12,7 @@ from sklearn.neighbors import VALID_METRICS
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base import (
-    TrainingData,
-    as_numpy,
-    check_magnitude,
-    free_memory,
-    namespace,
-    on_device_of,
-    packed,
-    query_rows,
-    row_blocks,
-    saved,
-    take_rows,
-    weighted_mean,
-)
+from vicinal import _base
 from vicinal._kernels.linear._covariance import (
     normal_score_knots,
     normal_scores,
@@ -54,7 +41,7 @@ _DENSE_ONLY = ("ranked", "within_class", "gradient", *FORESTS)
 _MAX_BLOCK = 2048
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class NormalScoreMap:
     """Piecewise linear map of every column to normal scores of variance one, from its knots."""
@@ -72,7 +59,7 @@ class NormalScoreMap:
         return np.stack(columns, axis=1)
 
 
-@saved(matrix="q | q d", mean="q")
+@_base.saved(matrix="q | q d", mean="q")
 @dataclass(frozen=True)
 class Coordinates:
     """A map from the columns given to coordinates with Euclidean distance.
@@ -114,12 +101,12 @@ class Coordinates:
             X = self._apply(X)
         if sparse.issparse(X):
             return sparse.csr_matrix(X, dtype=np.float64)
-        return packed(X, np.float64)
+        return _base.packed(X, np.float64)
 
     def _apply(self, X):
         if sparse.issparse(X):
             return X @ sparse.diags(self.matrix)
-        centred: Any = namespace(X).astype(X, self.matrix.dtype, copy=False)
+        centred: Any = _base.namespace(X).astype(X, self.matrix.dtype, copy=False)
         if self.mean is not None:  # sparse training rows were scaled only
             centred = centred - self.mean
         return centred * self.matrix if self.matrix.ndim == 1 else centred @ self.matrix
@@ -150,7 +137,7 @@ class Coordinates:
         return matrix
 
 
-@saved(located="q")
+@_base.saved(located="q")
 @dataclass(frozen=True)
 class RowMapping:
     """Coordinates of rows in the search, and columns that their local models are fitted on.
@@ -207,7 +194,7 @@ class RowMapping:
         return full
 
 
-def learn_mapping(data: TrainingData, metric: Any, located: Any = None) -> RowMapping:
+def learn_mapping(data: _base.TrainingData, metric: Any, located: Any = None) -> RowMapping:
     """Learn the coordinates of a metric from the columns that locate a row."""
     forest = metric if is_forest(metric) else None
     if forest is not None and located is not None:
@@ -219,7 +206,7 @@ def learn_mapping(data: TrainingData, metric: Any, located: Any = None) -> RowMa
     return RowMapping(_learn_coordinates(metric, data), located, forest)
 
 
-def _learn_coordinates(metric: Any, data: TrainingData) -> Coordinates:
+def _learn_coordinates(metric: Any, data: _base.TrainingData) -> Coordinates:
     """Learn the coordinates of a metric; metrics of scikit-learn change nothing."""
     X, weights = data.X, data.sample_weight
     if hasattr(metric, "transform"):
@@ -273,7 +260,9 @@ def sees_labels(metric) -> bool:
 # --- rows ---
 
 
-@saved(rows="n *", y="n | n *", sample_weight="n", groups="n", given="n *", **{"index.X": "n *"})
+@_base.saved(
+    rows="n *", y="n | n *", sample_weight="n", groups="n", given="n *", **{"index.X": "n *"}
+)
 @dataclass(frozen=True)
 class LocalRows:
     """Training rows and targets in the coordinates of search and fit.
@@ -368,7 +357,7 @@ class LocalRows:
         """Number of rows, counted with their weights."""
         if self.sample_weight is None:
             return float(self.n_samples)
-        return float(namespace(self.sample_weight).sum(self.sample_weight))
+        return float(_base.namespace(self.sample_weight).sum(self.sample_weight))
 
     def check_host(self, what: str) -> None:
         """Refuse what is written for NumPy arrays, where the rows are on a device."""
@@ -385,7 +374,7 @@ class LocalRows:
         """Targets as columns; of classes, 1 where a row belongs to it."""
         if self.n_classes is None:
             return self.y
-        xp = namespace(self.y)
+        xp = _base.namespace(self.y)
         classes = xp.arange(self.n_classes, device=device_of(self.y))
         return xp.astype(self.y[:, None] == classes[None, :], self.rows.dtype)
 
@@ -403,7 +392,7 @@ class LocalRows:
     def prior(self) -> Any:
         """Return the prediction where no row is near: the overall mean, or the class shares."""
         if self.n_classes is None:
-            return weighted_mean(self.y, self.sample_weight)
+            return _base.weighted_mean(self.y, self.sample_weight)
         counts = np.bincount(self.y, self.weights, minlength=self.n_classes)
         return counts / counts.sum()
 
@@ -415,9 +404,9 @@ class LocalRows:
 
     def checked(self, estimator: Any, X: Any) -> Any:
         """Return validated queries of a fitted estimator."""
-        X = query_rows(estimator, X, accept_sparse="csr" if self.is_sparse else False)
+        X = _base.query_rows(estimator, X, accept_sparse="csr" if self.is_sparse else False)
         if self.dtype != X.dtype:  # narrower than what was checked
-            check_magnitude("X", X, self.dtype)
+            _base.check_magnitude("X", X, self.dtype)
         return X
 
     def suited(self, solver: Any) -> Any:
@@ -449,20 +438,20 @@ class LocalRows:
         """
         size = self.localizer(rule).expected_size()
         width = 10 + (0 if self.is_sparse else self.n_columns)
-        return row_blocks(n_queries, cost * size + 8 * width, max_rows=_MAX_BLOCK)
+        return _base.row_blocks(n_queries, cost * size + 8 * width, max_rows=_MAX_BLOCK)
 
     def left_out(self, rules, rows, factor=None, *, groups=None) -> Iterator:
         """Yield (block, their rows, number of the rule, design, neighbourhoods), each left out."""
         groups = self.groups if groups is None else groups
         localizer = self.localizer(rules[-1], factor)
         for block in self.blocks(len(rows), rules[-1], cost=160):
-            own = on_device_of(rows[block], self.rows)
-            coords, design = take_rows(self.index.X, own), take_rows(self.rows, own)
+            own = _base.on_device_of(rows[block], self.rows)
+            coords, design = _base.take_rows(self.index.X, own), _base.take_rows(self.rows, own)
             for j, found in enumerate(localizer.path(rules, coords, rows=own, groups=groups)):
                 yield block, own, j, design, found
 
 
-@saved()
+@_base.saved()
 class DeviceRows(LocalRows):
     """Training rows in another array library, on its device."""
 
@@ -472,7 +461,7 @@ class DeviceRows(LocalRows):
     def weights(self) -> Any:
         if self.sample_weight is not None:
             return self.sample_weight
-        return namespace(self.rows).ones_like(self.rows[:, 0])
+        return _base.namespace(self.rows).ones_like(self.rows[:, 0])
 
     def check_host(self, what: str) -> None:
         raise ValueError(
@@ -481,13 +470,13 @@ class DeviceRows(LocalRows):
         )
 
     def prior(self) -> Any:
-        return weighted_mean(self.columns, self.sample_weight)
+        return _base.weighted_mean(self.columns, self.sample_weight)
 
     def as_given(self, values) -> Any:
         return values
 
     def checked(self, estimator: Any, X: Any) -> Any:
-        return query_rows(estimator, X)
+        return _base.query_rows(estimator, X)
 
     def suited(self, solver: Any) -> Any:
         return on_device(solver)
@@ -497,18 +486,18 @@ class DeviceRows(LocalRows):
 
     def blocks(self, n_queries: int, rule, **options: int) -> Iterator[slice]:
         cost = 32 * self.localizer(rule).expected_size() * (self.n_columns + 4)
-        return row_blocks(n_queries, cost, working_memory=free_memory(self.rows))
+        return _base.row_blocks(n_queries, cost, working_memory=_base.free_memory(self.rows))
 
 
 def map_rows(
-    data: TrainingData, mapping: RowMapping, search: NeighborSearch, random_state: Any = None
+    data: _base.TrainingData, mapping: RowMapping, search: NeighborSearch, random_state: Any = None
 ) -> LocalRows:
     """Return training rows in coordinates with their search; forests are grown here."""
     coords, rows = mapping(data.X)
     n_classes = None if data.classes is None else len(data.classes)
     weights = data.sample_weight
     if weights is not None:
-        weights = namespace(weights).astype(weights, rows.dtype, copy=False)
+        weights = _base.namespace(weights).astype(weights, rows.dtype, copy=False)
     if mapping.by_leaves:
         seed = {"random_state": random_state, "n_jobs": search.n_jobs}
         classify = n_classes is not None
@@ -522,16 +511,16 @@ def map_rows(
     return rows_class(data)(rows, *targets, *shared)
 
 
-def rows_class(data: TrainingData) -> type[LocalRows]:
+def rows_class(data: _base.TrainingData) -> type[LocalRows]:
     """Return the container of the training rows in coordinates."""
     return LocalRows if data.is_host else DeviceRows
 
 
-def targets_of(data: TrainingData) -> Any:
+def targets_of(data: _base.TrainingData) -> Any:
     """Return class codes, or targets as columns."""
     if data.classes is not None:
-        return packed(data.y, np.int64)
-    return packed(data.y if data.y.ndim == 2 else data.y[:, None], np.float64)
+        return _base.packed(data.y, np.int64)
+    return _base.packed(data.y if data.y.ndim == 2 else data.y[:, None], np.float64)
 
 
 def left_out_predictions(
@@ -550,7 +539,7 @@ def left_out_predictions(
         part, start = out[:, :, start : start + len(sample)], start + len(sample)
         for block, _, j, design, found in rows.left_out(rules, sample, factor):
             for c, values in enumerate(solver.path(rows, design, found, alphas)):
-                part[j, c, block] = as_numpy(values)
+                part[j, c, block] = _base.as_numpy(values)
             empty = found.is_empty()
             if empty.any():
                 part[j, :, block][:, empty] = rows.prior()

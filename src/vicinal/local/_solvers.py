@@ -19,15 +19,7 @@ from array_api_compat import device as device_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from vicinal._base import (
-    fit_weighted,
-    n_threads,
-    namespace,
-    parallel_map,
-    saved,
-    take_rows,
-    thread_map,
-)
+from vicinal import _base
 from vicinal._kernels.local import _batched
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._polynomials import (
@@ -60,10 +52,10 @@ _TINY = 1e-140
 
 def over_queries(function: Callable[[slice], None], n_queries: int, n_jobs: int | None) -> None:
     """Call ``function`` on slices of the queries, in threads."""
-    threads = 1 if n_queries == 1 else n_threads(n_jobs)
+    threads = 1 if n_queries == 1 else _base.n_threads(n_jobs)
     size = max(1, min(_QUERIES_PER_TASK, -(-n_queries // threads)))
     slices = [slice(i, min(i + size, n_queries)) for i in range(0, n_queries, size)]
-    thread_map(function, slices, n_jobs)
+    _base.thread_map(function, slices, n_jobs)
 
 
 def bundled(X, Q, found: WeightedNeighborhoods, some: slice, degree: int) -> Queries:
@@ -75,7 +67,7 @@ def bundled(X, Q, found: WeightedNeighborhoods, some: slice, degree: int) -> Que
 # --- ridge ---
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class RidgeSolver:
     """Polynomials of a degree with a ridge penalty on all but the intercept.
@@ -225,7 +217,7 @@ def _warn_underdetermined(X, found, failed, degree) -> None:
 # --- Newton ---
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class Objective:
     """Loss and penalties of an iterative local classifier.
@@ -247,7 +239,7 @@ class Objective:
         return FitObjective(_LOSSES[self.loss], *shared)
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class NewtonSolver:
     """Logistic or squared hinge models, fitted by Newton's method."""
@@ -336,13 +328,13 @@ def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:
 # --- batches on a device ---
 
 
-@saved()
+@_base.saved()
 class BatchedRidge(RidgeSolver):
     """Local averages and ridge models as batches of small systems."""
 
     def path(self, data, design, found, alphas) -> Any:
         """Return predictions for each penalty, (n_queries, n_outputs)."""
-        xp, Y = namespace(design), data.columns
+        xp, Y = _base.namespace(design), data.columns
         if self.degree > 0 and alphas[0] > 0.0:
             shared = (data.rows, Y, design, *found, list(alphas))
             return _batched.batched_ridge_values(*shared, relative=self.relative)
@@ -350,7 +342,7 @@ class BatchedRidge(RidgeSolver):
             level = found.weights / xp.sum(found.weights, axis=1)[:, None]
         else:
             level = _batched.batched_least_squares(data.rows, design, *found)
-        values = xp.sum(level[:, :, None] * take_rows(Y, found.indices), axis=1)
+        values = xp.sum(level[:, :, None] * _base.take_rows(Y, found.indices), axis=1)
         return [values] * len(alphas)
 
     def slopes(self, data, design, found, alpha) -> Any:
@@ -358,13 +350,15 @@ class BatchedRidge(RidgeSolver):
         Y = data.columns
         if self.degree == 0:
             shape = (design.shape[0], Y.shape[1], design.shape[1])
-            return namespace(design).zeros(shape, dtype=design.dtype, device=device_of(design))
+            return _base.namespace(design).zeros(
+                shape, dtype=design.dtype, device=device_of(design)
+            )
         near, weights = found
         shared = data.rows, Y, design, near, weights, alpha
         return _batched.batched_slopes(*shared, relative=self.relative)
 
 
-@saved()
+@_base.saved()
 class BatchedNewton(NewtonSolver):
     """One-against-the-rest classifiers as batches of (query, class) pairs."""
 
@@ -385,7 +379,7 @@ class BatchedNewton(NewtonSolver):
 # --- any estimator ---
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class EstimatorSolver:
     """Clones of any estimator, fitted around every query.
@@ -436,12 +430,12 @@ class EstimatorSolver:
             return values
 
         tasks = [(first,) for first in range(0, found.n_queries, _FITS_PER_TASK)]
-        parts = parallel_map(some, tasks, n_jobs=self.n_jobs, prefer="threads")
+        parts = _base.parallel_map(some, tasks, n_jobs=self.n_jobs, prefer="threads")
         values = [value for part in parts for value in part]
         return np.array(values, dtype=np.float64).reshape(1, found.n_queries, data.n_outputs)
 
     def _fitted(self, offsets, targets, weights):
-        return fit_weighted(
+        return _base.fit_weighted(
             clone(self.estimator), offsets, targets, weights if self.weighted else None
         )
 
@@ -470,7 +464,7 @@ class EstimatorSolver:
 # --- sparse rows ---
 
 
-@saved()
+@_base.saved()
 @dataclass(frozen=True)
 class SparseSolver:
     """Another solver on sparse rows: a dense block of the few columns that a query's rows use.
@@ -568,7 +562,7 @@ def probabilities(scores, link: str, temperature: float | None) -> Any:
     """
     if link == "probability":
         return scores
-    xp = namespace(scores)
+    xp = _base.namespace(scores)
     if link == "sigmoid":
         second = scores[:, 1]
         return xp.exp(_log_sigmoid(xp.stack([-second, second], axis=1)))
@@ -585,6 +579,6 @@ def probabilities(scores, link: str, temperature: float | None) -> Any:
 
 def _log_sigmoid(scores) -> Any:
     """Return log(1 / (1 + exp(-score))); no score is so far out that it overflows."""
-    xp = namespace(scores)
+    xp = _base.namespace(scores)
     negative = xp.where(scores < 0.0, scores, xp.zeros_like(scores))
     return negative - xp.log1p(xp.exp(-xp.abs(scores)))

@@ -11,16 +11,7 @@ from array_api_compat import device as device_of
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from vicinal._base import (
-    Progress,
-    as_numpy,
-    captured,
-    free_memory,
-    namespace,
-    random_seeds,
-    row_blocks,
-    thread_map,
-)
+from vicinal import _base
 from vicinal._kernels.metric import _embedding_net as kernels
 
 N_FREQUENCIES, N_PER_FEATURE = 8, 12
@@ -107,26 +98,28 @@ def train_models(
     On a device the networks of one shape are trained at once, as memory allows.
     """
     n_nets, n_rows, n_features = model.n_estimators, min(map(len, pools)), data.scores.shape[1]
-    plan, seeds = training_plan(model, n_rows), random_seeds(model.random_state, n_nets)
+    plan, seeds = training_plan(model, n_rows), _base.random_seeds(model.random_state, n_nets)
     periodic = [
         n_rows >= _PERIODIC_FROM or e % 2 == 0 if model.periodic == "auto" else model.periodic
         for e in range(n_nets)
     ]
     shapes = [net_shape(model, n_features, own) for own in periodic]
-    data = Voters(*(namespace(data.scores).astype(part, data.scores.dtype) for part in data))
+    data = Voters(*(_base.namespace(data.scores).astype(part, data.scores.dtype) for part in data))
     nets = [(m, e) for m in range(len(pools)) for e in range(n_nets)]
     groups = [[net] for net in nets]
     if not on_host:
         groups = []
         for shape in dict.fromkeys(shapes):
             alike = [net for net in nets if shapes[net[1]] == shape]
-            memory = free_memory(data.scores)
-            blocks = row_blocks(len(alike), _bytes_per_net(shape, plan), working_memory=memory)
+            memory = _base.free_memory(data.scores)
+            blocks = _base.row_blocks(
+                len(alike), _bytes_per_net(shape, plan), working_memory=memory
+            )
             groups += [alike[block] for block in blocks]
     found: dict[tuple[int, int], dict] = {}
     stop = threading.Event()
     label = type(model).__name__
-    with Progress(len(nets) * plan.max_iter, label, verbose=model.verbose) as progress:
+    with _base.Progress(len(nets) * plan.max_iter, label, verbose=model.verbose) as progress:
 
         def train(group):
             def on_epoch(note):
@@ -145,7 +138,7 @@ def train_models(
 
         # One BLAS thread each: results then do not depend on the number of threads.
         with threadpool_limits(1, user_api="blas"):
-            thread_map(train, groups, model.n_jobs if on_host else 1, stop=stop)
+            _base.thread_map(train, groups, model.n_jobs if on_host else 1, stop=stop)
     for net in found.values():
         if not net.pop("converged") and plan.max_iter:
             warnings.warn(
@@ -185,12 +178,12 @@ def train_nets(
     losses, held_losses = [], []
     for epoch in range(plan.max_iter):
         losses.append(training.epoch(epoch, best.n_cuts))
-        held_losses.append(np.array(as_numpy(training.held_out_loss())))
+        held_losses.append(np.array(_base.as_numpy(training.held_out_loss())))
         best.look(training.nets, held_losses[-1], plan)
         on_epoch(f"held-out loss {best.losses.mean():.4g}")
         if best.stopped.all():
             break
-    parameters, statistics = as_numpy(best.parameters), as_numpy(best.statistics)
+    parameters, statistics = _base.as_numpy(best.parameters), _base.as_numpy(best.statistics)
     return [
         {
             "periodic": shape.n_frequencies > 0,
@@ -226,7 +219,7 @@ class _Training:
         self._n_parts = -(-n_steps // at_once)
         parts = (self._put(np.concatenate(part), dtype) for part in zip(*starts, strict=True))
         self.nets = nets = kernels.Nets(shape, *parts)
-        xp = namespace(nets.flat)
+        xp = _base.namespace(nets.flat)
         # Gradient, and both moments of AdamW.
         moments = xp.zeros_like(nets.flat), xp.zeros_like(nets.flat), xp.zeros_like(nets.flat)
         queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
@@ -250,10 +243,10 @@ class _Training:
             return kernels.held_out_loss(nets, data, queries, voters, classes=classes)
 
         state = [nets.flat, nets.statistics, *moments, loss]
-        self._steps, self.held_out_loss = captured(steps, state), captured(check, state)
+        self._steps, self.held_out_loss = _base.captured(steps, state), _base.captured(check, state)
 
     def _put(self, array: np.ndarray, dtype: Any = None) -> Any:
-        xp, device = namespace(self._X), device_of(self._X)
+        xp, device = _base.namespace(self._X), device_of(self._X)
         return xp.asarray(np.ascontiguousarray(array), dtype=dtype, device=device)
 
     def _next_windows(self, n_steps: int) -> np.ndarray:
@@ -273,14 +266,14 @@ class _Training:
             rates = _rates(self._plan, epoch * n_steps + steps, n_cuts)
             self._rates[...] = self._put(rates, self._X.dtype)
             self._steps()
-        return as_numpy(self._loss) / n_steps
+        return _base.as_numpy(self._loss) / n_steps
 
 
 class _Best:
     """Best state of every network, and early stopping with restarts at a lower rate."""
 
     def __init__(self, nets: kernels.Nets) -> None:
-        xp, n_nets = namespace(nets.flat), nets.flat.shape[0]
+        xp, n_nets = _base.namespace(nets.flat), nets.flat.shape[0]
         self.parameters = xp.asarray(nets.flat, copy=True)
         self.statistics = xp.asarray(nets.statistics, copy=True)
         self.losses = np.full(n_nets, np.inf)

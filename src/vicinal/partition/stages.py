@@ -8,21 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import (
-    as_numpy,
-    exponentials,
-    join_rows,
-    namespace,
-    on_device_of,
-    saved,
-    take_rows,
-)
+from vicinal import _base
 from vicinal._kernels.cascade._hard import route
 from vicinal._kernels.cascade._soft import gate_log_priors
 from vicinal._kernels.linear._covariance import LDAStatistics, lda_coefficients
 
 
-@saved(classes_="c labels", coef_="c q", intercept_="c logs")
+@_base.saved(classes_="c labels", coef_="c q", intercept_="c logs")
 class LinearRegionClassifier:
     """Linear scores of the classes in one region.
 
@@ -46,27 +38,27 @@ class LinearRegionClassifier:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores, of shape (n_samples, n_classes)."""
-        return X @ on_device_of(self.coef_.T, X) + on_device_of(self.intercept_, X)
+        return X @ _base.on_device_of(self.coef_.T, X) + _base.on_device_of(self.intercept_, X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of the largest score, on the host."""
         scores = self.decision_function(X)
-        return self.classes_[as_numpy(namespace(scores).argmax(scores, axis=1))]
+        return self.classes_[_base.as_numpy(_base.namespace(scores).argmax(scores, axis=1))]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the softmax of the scores; classes without training rows have probability 0."""
         scores = self.decision_function(X)
-        xp = namespace(scores)
+        xp = _base.namespace(scores)
         # In-place, since most of the time of a prediction is spent here.
         scores -= xp.max(scores, axis=1, keepdims=True)
         if self.temperature_ != 1.0:
             scores /= self.temperature_
-        scores = exponentials(scores)
+        scores = _base.exponentials(scores)
         scores /= xp.sum(scores, axis=1, keepdims=True)
         return scores
 
 
-@saved(coef_="q")
+@_base.saved(coef_="q")
 class LinearRegionRegressor:
     """Linear model of the target in one region: ``X @ coef_ + intercept_``."""
 
@@ -79,7 +71,7 @@ class LinearRegionRegressor:
         return X @ self.coef_ + self.intercept_
 
 
-@saved(coef_="q")
+@_base.saved(coef_="q")
 class LinearGate:
     """Linear gate: a sample is passed on where ``X @ coef_ + intercept_ > 0``."""
 
@@ -91,16 +83,16 @@ class LinearGate:
         """Return the gate score; above 0 means "pass on"."""
         # OpenBLAS may flag finite products of single precision as invalid.
         with np.errstate(invalid="ignore"):
-            return X @ on_device_of(self.coef_, X) + float(self.intercept_)
+            return X @ _base.on_device_of(self.coef_, X) + float(self.intercept_)
 
     def predict(self, X: Any) -> Any:
         """Return 1 if a sample is passed on, else 0."""
         scores = self.decision_function(X)
-        xp = namespace(scores)
+        xp = _base.namespace(scores)
         return xp.astype(scores > 0, xp.int64)
 
 
-@saved()
+@_base.saved()
 class ConstantGate:
     """Gate that treats all samples alike."""
 
@@ -109,11 +101,11 @@ class ConstantGate:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return 1 ("pass on") or -1 ("stay") for every sample."""
-        return on_device_of(np.full(X.shape[0], 1.0 if self.passes_on else -1.0), X)
+        return _base.on_device_of(np.full(X.shape[0], 1.0 if self.passes_on else -1.0), X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the same decision for every sample."""
-        return on_device_of(np.full(X.shape[0], int(self.passes_on)), X)
+        return _base.on_device_of(np.full(X.shape[0], int(self.passes_on)), X)
 
 
 def gate_scores(gate: Any, X: Any) -> Any:
@@ -205,7 +197,7 @@ def discriminant_scores(statistics: LDAStatistics, shrinkage: float) -> tuple[np
 # --- the chain ---
 
 
-@saved()
+@_base.saved()
 class Cascade:
     """Chain of gates over region models, fitted from one start.
 
@@ -249,10 +241,10 @@ class Cascade:
         """Return the region of each row."""
         n_rows = X.shape[0]
         if not self.gates:
-            return on_device_of(np.zeros(n_rows, dtype=np.int64), X)
+            return _base.on_device_of(np.zeros(n_rows, dtype=np.int64), X)
         if all(isinstance(gate, LinearGate | ConstantGate) for gate in self.gates):
             passed = [gate.predict(X) == 1 for gate in self.gates]
-            return route(namespace(passed[0]).stack(passed, axis=0), n_rows)
+            return route(_base.namespace(passed[0]).stack(passed, axis=0), n_rows)
         # Other gates are slower: each is evaluated for the rows that reach it.
         region = np.full(n_rows, len(self.gates), dtype=np.int64)
         rows = np.arange(n_rows)
@@ -266,16 +258,16 @@ class Cascade:
 
     def gate_scores(self, X: Any) -> Any:
         """Return the scores of all gates, of shape (n_samples, n_regions - 1)."""
-        scores = [on_device_of(np.empty((X.shape[0], 0)), X)]
+        scores = [_base.on_device_of(np.empty((X.shape[0], 0)), X)]
         scores += [gate_scores(gate, X)[:, None] for gate in self.gates]
-        xp = namespace(scores[0])
+        xp = _base.namespace(scores[0])
         return xp.astype(xp.concat(scores, axis=1), X.dtype, copy=False)
 
     def by_region(self, X: Any) -> Iterator[tuple[Any, Any, Any]]:
         """Yield the model, the rows and the data of every region that rows of ``X`` fall in."""
         region = self.apply(X)
         for k, model in enumerate(self.regions):
-            rows = namespace(region).nonzero(region == k)[0]
+            rows = _base.namespace(region).nonzero(region == k)[0]
             if rows.shape[0]:
                 yield model, rows, _some_rows(X, rows)
 
@@ -283,7 +275,7 @@ class Cascade:
         """Return the prediction of each row's region, on the host."""
         predicted = np.empty(X.shape[0], dtype=dtype)
         for model, rows, X_rows in self.by_region(X):
-            predicted[as_numpy(rows)] = model.predict(X_rows)
+            predicted[_base.as_numpy(rows)] = model.predict(X_rows)
         return predicted
 
     def predict_proba(self, X: Any, classes: np.ndarray) -> Any:
@@ -298,8 +290,8 @@ class Cascade:
             (rows, aligned_proba(model, X_rows, classes))
             for model, rows, X_rows in self.by_region(X)
         ]
-        proba = join_rows(*zip(*parts, strict=True))
-        return namespace(proba).astype(proba, X.dtype, copy=False)
+        proba = _base.join_rows(*zip(*parts, strict=True))
+        return _base.namespace(proba).astype(proba, X.dtype, copy=False)
 
     def prune(self) -> None:
         """Delete the stages that hold no training sample; training samples keep their models."""
@@ -312,7 +304,7 @@ class Cascade:
 
 def _some_rows(X: Any, rows: Any) -> Any:
     """Return the given rows, without a copy when they are all rows in order."""
-    return X if rows.shape[0] == X.shape[0] else take_rows(X, rows)
+    return X if rows.shape[0] == X.shape[0] else _base.take_rows(X, rows)
 
 
 # --- several cascades together ---
@@ -349,5 +341,5 @@ def predict_labels(
 
 def weighted_mean(loss: Any, weights: Any) -> float:
     """Return the weighted mean of a loss, of any array library."""
-    xp = namespace(weights)
+    xp = _base.namespace(weights)
     return float(xp.sum(xp.astype(loss, weights.dtype) * weights) / xp.sum(weights))

@@ -17,22 +17,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 
-from vicinal._base import (
-    Blocks,
-    Progress,
-    Survey,
-    TrainingData,
-    check_fold_count,
-    cross_fit,
-    fit_weighted,
-    join_blocks,
-    parallel_map,
-    random_seeds,
-    row_uniforms,
-    seeded_clone,
-    survey,
-    takes_weights,
-)
+from vicinal import _base
 from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition, encoded_block
 
 METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
@@ -100,7 +85,7 @@ def _decompositions(model: Any, classes: Any, rng: np.random.RandomState) -> lis
                 f"decompositions holds {spec!r}; give names among {METHODS} or objects with "
                 "fit and transform_subspace."
             )
-        found.append(seeded_clone(spec, random_seeds(rng, 1)[0]))
+        found.append(_base.seeded_clone(spec, _base.random_seeds(rng, 1)[0]))
     if not found and not model.include_full:
         raise ValueError(
             "decompositions is empty and include_full=False, so there is no local model; name a "
@@ -109,11 +94,11 @@ def _decompositions(model: Any, classes: Any, rng: np.random.RandomState) -> lis
     return found
 
 
-def check_weights_are_taken(model: Any, data: TrainingData) -> None:
+def check_weights_are_taken(model: Any, data: _base.TrainingData) -> None:
     """Raise if rows have weights and a given estimator does not accept them."""
     for name in ("estimator", "fusion_estimator") if data.is_weighted else ():
         part = getattr(model, name)
-        if part is not None and not takes_weights(part):
+        if part is not None and not _base.takes_weights(part):
             raise ValueError(
                 f"sample_weight was given, but {name}={part!r} does not accept it; omit "
                 f"sample_weight or use another {name}."
@@ -176,9 +161,9 @@ def _unfitted_views(
     ]
     if settings.model.include_full:
         subspaces.append(("all features", None, 0))
-    seeds = random_seeds(rng, len(subspaces))
+    seeds = _base.random_seeds(rng, len(subspaces))
     views = [
-        (own, index, seeded_clone(settings.local, seed))
+        (own, index, _base.seeded_clone(settings.local, seed))
         for (_, own, index), seed in zip(subspaces, seeds, strict=True)
     ]
     return [name for name, _, _ in subspaces], views
@@ -192,7 +177,7 @@ def _uses_targets(decomposition: Any) -> bool:
 # --- rows in memory -------------------------------------------------------------------------------
 
 
-def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels:
+def fit_locals(data: _base.TrainingData, settings: FusionSettings, rng) -> LocalModels:
     """Learn decompositions and local models, and score the training rows."""
     weights = data.sample_weight
     decompositions = [own.fit(data.X, data.y, weights) for own in settings.decompositions]
@@ -201,13 +186,13 @@ def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels
         fitted = _fit_views(views, data, settings)
         scores = np.hstack([settings.scores(view, data.X) for view in fitted])
     else:
-        scores = _held_out_scores(views, data, settings, random_seeds(rng, 1)[0])
+        scores = _held_out_scores(views, data, settings, _base.random_seeds(rng, 1)[0])
         fitted = _fit_views(views, data, settings)
     return decompositions, names, fitted, scores
 
 
 def _held_out_scores(
-    views: list, data: TrainingData, settings: FusionSettings, seed: int
+    views: list, data: _base.TrainingData, settings: FusionSettings, seed: int
 ) -> np.ndarray:
     """Return the scores of every row by models of other folds."""
     model = settings.model
@@ -221,9 +206,11 @@ def _held_out_scores(
             f"cv={model.cv!r} must hold out every row; use a partition of the rows, such as KFold."
         )
     blocks = []
-    with Progress(len(views), f"{type(model).__name__} folds", verbose=model.verbose) as progress:
+    with _base.Progress(
+        len(views), f"{type(model).__name__} folds", verbose=model.verbose
+    ) as progress:
         for view in views:
-            scores = cross_fit(
+            scores = _base.cross_fit(
                 functools.partial(_fit_fold, view),
                 settings.scores,
                 data.X,
@@ -250,12 +237,12 @@ def _fit_fold(view: tuple, X, y, weights) -> tuple:
 def _fit_view(view: tuple, X, y, weights) -> tuple:
     decomposition, index, local = view
     features = features_of(decomposition, index, X)
-    return decomposition, index, fit_weighted(local, features, y, weights)
+    return decomposition, index, _base.fit_weighted(local, features, y, weights)
 
 
-def _fit_views(views: list, data: TrainingData, settings: FusionSettings) -> list:
+def _fit_views(views: list, data: _base.TrainingData, settings: FusionSettings) -> list:
     """Fit every local model on all rows."""
-    return parallel_map(
+    return _base.parallel_map(
         _fit_view,
         [(view, data.X, data.y, data.sample_weight) for view in views],
         n_jobs=settings.model.n_jobs,
@@ -284,22 +271,22 @@ def _varying(mean: np.ndarray, scale: np.ndarray) -> ScoreScale:
 # --- rows in blocks -------------------------------------------------------------------------------
 
 
-def encoded_blocks(cv: Any, blocks: Blocks) -> tuple[Blocks, Survey]:
+def encoded_blocks(cv: Any, blocks: _base.Blocks) -> tuple[_base.Blocks, _base.Survey]:
     """Return dense blocks with codes for targets; ``cv`` must be a number of folds."""
-    blocks, found = survey(blocks, has_classes=True)
+    blocks, found = _base.survey(blocks, has_classes=True)
     if not isinstance(cv, Integral):
         raise ValueError(
             f"cv={cv!r} needs rows in memory; for blocks of rows, use a number of folds."
         )
-    check_fold_count(int(cv), found.class_rows)
+    _base.check_fold_count(int(cv), found.class_rows)
     return blocks.then(encoded_block, found.classes), found
 
 
-def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalModels:
+def fit_locals_blocks(blocks: _base.Blocks, settings: FusionSettings, rng) -> LocalModels:
     """Learn decompositions and local models, and score the training rows where they are."""
     decompositions = [own.fit_blocks(blocks) for own in settings.decompositions]
     names, views = _unfitted_views(decompositions, settings, rng)
-    folds = Folds(random_seeds(rng, 1)[0], int(settings.model.cv))
+    folds = Folds(_base.random_seeds(rng, 1)[0], int(settings.model.cv))
     fold_views = [_fit_fold_blocks(views, blocks, folds, fold) for fold in range(folds.n_folds)]
     by_subspace = [list(own) for own in zip(*fold_views, strict=True)]
     scores = blocks.then(_score, settings, by_subspace, folds, n_features=0).held()
@@ -312,17 +299,17 @@ class Folds(NamedTuple):
     seed: int
     n_folds: int
 
-    def of(self, block: TrainingData) -> np.ndarray:
+    def of(self, block: _base.TrainingData) -> np.ndarray:
         """Return the folds of the rows of a block."""
-        uniforms = row_uniforms(self.seed, block.start, len(block))
+        uniforms = _base.row_uniforms(self.seed, block.start, len(block))
         return (self.n_folds * uniforms).astype(np.int64)
 
 
-def _outside(block: TrainingData, folds: Folds, fold: int) -> TrainingData:
+def _outside(block: _base.TrainingData, folds: Folds, fold: int) -> _base.TrainingData:
     return block.take(np.flatnonzero(folds.of(block) != fold))
 
 
-def _fit_fold_blocks(views: list, blocks: Blocks, folds: Folds, fold: int) -> list:
+def _fit_fold_blocks(views: list, blocks: _base.Blocks, folds: Folds, fold: int) -> list:
     """Return the local models of the rows outside a fold."""
     train = blocks.then(_outside, folds, fold)
     # A decomposition that uses y is learned again, or held-out scores would depend on it.
@@ -334,7 +321,7 @@ def _fit_fold_blocks(views: list, blocks: Blocks, folds: Folds, fold: int) -> li
     return _fit_views_blocks(fresh, train)
 
 
-def _fit_views_blocks(views: list, blocks: Blocks) -> list:
+def _fit_views_blocks(views: list, blocks: _base.Blocks) -> list:
     """Fit every local model on its subspace; those without a fit by blocks are tasks."""
     whole = iter(_fit_whole([view for view in views if not hasattr(view[2], "fit_blocks")], blocks))
     fitted = []
@@ -348,7 +335,7 @@ def _fit_views_blocks(views: list, blocks: Blocks) -> list:
     return fitted
 
 
-def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:
+def _fit_whole(views: Sequence[tuple], blocks: _base.Blocks) -> list:
     """Fit other models to all rows at once, each in one task."""
     if not views:
         return []
@@ -357,23 +344,23 @@ def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:
     return blocks.regrouped(_take_subspaces, _fit_gathered, groups, subspaces).values()
 
 
-def _take_subspaces(block: TrainingData, subspaces: list[tuple]) -> list[TrainingData]:
+def _take_subspaces(block: _base.TrainingData, subspaces: list[tuple]) -> list[_base.TrainingData]:
     return [_take_subspace(block, *own) for own in subspaces]
 
 
-def _take_subspace(block: TrainingData, decomposition: Any, index: int) -> TrainingData:
+def _take_subspace(block: _base.TrainingData, decomposition: Any, index: int) -> _base.TrainingData:
     return replace(block, X=np.ascontiguousarray(features_of(decomposition, index, block.X)))
 
 
-def _fit_gathered(blocks: list[TrainingData], estimator: Any) -> Any:
-    rows = join_blocks(blocks)
+def _fit_gathered(blocks: list[_base.TrainingData], estimator: Any) -> Any:
+    rows = _base.join_blocks(blocks)
     weight = None if (rows.sample_weight == 1).all() else rows.sample_weight
-    return fit_weighted(clone(estimator), rows.X, rows.y, weight)
+    return _base.fit_weighted(clone(estimator), rows.X, rows.y, weight)
 
 
 def _score(
-    block: TrainingData, settings: FusionSettings, views: list[list[tuple]], folds: Folds
-) -> TrainingData:
+    block: _base.TrainingData, settings: FusionSettings, views: list[list[tuple]], folds: Folds
+) -> _base.TrainingData:
     """Return a block with held-out scores instead of features."""
     fold = folds.of(block)
     width = 1 if len(settings.classes) == 2 else len(settings.classes)
@@ -386,19 +373,19 @@ def _score(
     return replace(block, X=scores.reshape(len(block), -1))
 
 
-def standardised_blocks(scores: Blocks) -> tuple[ScoreScale, Blocks]:
+def standardised_blocks(scores: _base.Blocks) -> tuple[ScoreScale, _base.Blocks]:
     """Return the standardisation of blocks of scores, and the standardised blocks."""
-    _, seen = survey(scores, has_classes=True)
+    _, seen = _base.survey(scores, has_classes=True)
     scale = _varying(seen.moments.mean, np.sqrt(seen.moments.variance))
     return scale, scores.then(_standardise, scale, n_features=len(scale.mean))
 
 
-def fit_fusion_blocks(fusion: Any, R: Blocks) -> Any:
+def fit_fusion_blocks(fusion: Any, R: _base.Blocks) -> Any:
     """Fit the fusion estimator, by blocks if possible."""
     if hasattr(fusion, "fit_blocks"):
         return fusion.fit_blocks(R)
     return _fit_whole([(None, 0, fusion)], R)[0]
 
 
-def _standardise(block: TrainingData, scale: ScoreScale) -> TrainingData:
+def _standardise(block: _base.TrainingData, scale: ScoreScale) -> _base.TrainingData:
     return replace(block, X=np.ascontiguousarray(scale.apply(block.X)))

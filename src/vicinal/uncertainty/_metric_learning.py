@@ -11,15 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from vicinal._base import (
-    Progress,
-    TrainingData,
-    as_numpy,
-    host_jobs,
-    n_threads,
-    random_seeds,
-    thread_map,
-)
+from vicinal import _base
 from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.linear._covariance import class_covariances, whitening_map
 from vicinal._kernels.metric import _soft_votes as kernels
@@ -87,7 +79,7 @@ class StartCoordinates(NamedTuple):
     whitening: Any
     metric: Any = None
 
-    def of(self, rows: TrainingData | None) -> Any:
+    def of(self, rows: _base.TrainingData | None) -> Any:
         """Return rows in these coordinates, in single precision; ``None`` for ``None``."""
         if rows is None:
             return None
@@ -99,8 +91,8 @@ class StartCoordinates(NamedTuple):
 class Split(NamedTuple):
     """Training rows and held-out rows, sorted by class, in single precision."""
 
-    train: TrainingData
-    watched: TrainingData | None
+    train: _base.TrainingData
+    watched: _base.TrainingData | None
 
 
 class MetricFit(NamedTuple):
@@ -124,7 +116,7 @@ class LearnedMetrics(NamedTuple):
     has_watched: bool
 
 
-def merge_copies(data: TrainingData) -> tuple[TrainingData, np.ndarray, np.ndarray]:
+def merge_copies(data: _base.TrainingData) -> tuple[_base.TrainingData, np.ndarray, np.ndarray]:
     """Merge equal rows of the same class into one that has their weight.
 
     Returns the distinct rows, in an order that does not depend on the order of ``data``; which of
@@ -160,11 +152,11 @@ def _bytes(table: np.ndarray) -> np.ndarray:
 
 
 def learn_metrics(
-    data: TrainingData,
-    validation: TrainingData | None,
+    data: _base.TrainingData,
+    validation: _base.TrainingData | None,
     settings: MetricSettings,
     rng: np.random.RandomState,
-    progress: Callable[[int], Progress],
+    progress: Callable[[int], _base.Progress],
 ) -> LearnedMetrics:
     """Choose coordinates and components, and learn a metric for each in every split.
 
@@ -178,7 +170,7 @@ def learn_metrics(
     uncertainty, importance = _importance(rows.take(learned.positions), settings)
     everywhere = np.full(len(data), np.nan)
     everywhere[learned.positions] = uncertainty
-    seeds = random_seeds(rng, 1 + n_splits)
+    seeds = _base.random_seeds(rng, 1 + n_splits)
     parts = [(learned, watched)]
     parts += [_hold_out(data, None, settings, rng) for _ in range(1, n_splits)]
     splits = [
@@ -187,7 +179,7 @@ def learn_metrics(
     ]
     counts = _region_counts(settings.n_regions, len(learned))
     mixtures = [_fit_mixture(splits[0].train, importance, k, seeds[0], settings) for k in counts]
-    threads = n_threads(host_jobs(rows.X, settings.n_jobs))
+    threads = _base.n_threads(_base.host_jobs(rows.X, settings.n_jobs))
     steps = sum(counts) + (n_splits - 1) * max(counts)
     with progress(steps * settings.max_iter) as bar:
 
@@ -204,7 +196,7 @@ def learn_metrics(
         first = fit_on(splits[0], seeds[1], mixtures, threads)
         best = max(range(len(first)), key=lambda i: first[i][0].score)
         each = max(1, threads // max(1, n_splits - 1))
-        others = thread_map(
+        others = _base.thread_map(
             lambda task: fit_on(task[0], task[1], [mixtures[best]], each)[0],
             zip(splits[1:], seeds[2:], strict=True),
             threads,
@@ -216,19 +208,21 @@ def learn_metrics(
     )
 
 
-def by_class(data: TrainingData) -> TrainingData:
+def by_class(data: _base.TrainingData) -> _base.TrainingData:
     """Return the rows sorted by class."""
     return data.take(np.argsort(data.host(data.y), kind="stable"))
 
 
-def as_references(data: TrainingData, n_classes: int) -> kernels.References:
+def as_references(data: _base.TrainingData, n_classes: int) -> kernels.References:
     """Return rows sorted by class, as voters."""
     xp = compat.array_namespace(data.X)
     log_weights = xp.astype(xp.log(data.array(data.weights)), data.X.dtype)
     return kernels.References(data.X, class_bounds(data.host(data.y), n_classes), log_weights)
 
 
-def _hold_out(data, validation, settings, rng) -> tuple[TrainingData, TrainingData | None]:
+def _hold_out(
+    data, validation, settings, rng
+) -> tuple[_base.TrainingData, _base.TrainingData | None]:
     """Return training rows and held-out rows (or None)."""
     if validation is not None or settings.held_out is None:
         return data, validation
@@ -280,7 +274,7 @@ def _starting_coordinates(learned, watched, settings, rng) -> StartCoordinates:
     return start._replace(metric=np.eye(n_out, rank) * scale)
 
 
-def _nearest_scale(rows: TrainingData, n_jobs: int | None) -> float:
+def _nearest_scale(rows: _base.TrainingData, n_jobs: int | None) -> float:
     """Return the mean squared distance to the nearest row, or to a farther one where it is zero."""
     xp, n = compat.array_namespace(rows.X), len(rows)
     X, weights = xp.astype(rows.X, xp.float64), rows.array(rows.weights)
@@ -322,10 +316,10 @@ def _best_scale(train, held_out, scored, settings) -> tuple[float, float]:
 # --- components -----------------------------------------------------------------------------------
 
 
-def _importance(rows: TrainingData, settings) -> tuple[np.ndarray, np.ndarray]:
+def _importance(rows: _base.TrainingData, settings) -> tuple[np.ndarray, np.ndarray]:
     """Return the uncertainty of rows, and the weights of the mixture in order of their classes."""
     codes, weights = rows.host(rows.y), rows.host(rows.weights)
-    u = as_numpy(uncertainty_of(rows.X, codes, weights, n_jobs=settings.n_jobs))
+    u = _base.as_numpy(uncertainty_of(rows.X, codes, weights, n_jobs=settings.n_jobs))
     importance = weights * (u if settings.region_method == "uncertainty" else 1.0)
     # Without uncertain rows, all have the same weight.
     importance = importance if importance.any() else np.ones_like(importance)
@@ -470,7 +464,7 @@ def _fit_split(
         if mixture.n_components > 1:
             xp = compat.array_namespace(split.train.X)
             problems = problems_of(
-                [as_numpy(mixture.predict_proba(xp.astype(r.X, xp.float64))) for r in present]
+                [_base.as_numpy(mixture.predict_proba(xp.astype(r.X, xp.float64))) for r in present]
             )
             fit = ascend(problems, shared, max(1, settings.max_iter - n_shared))
         gain = sum(problem.value(A) for problem, A in zip(problems, fit.matrices, strict=True))
@@ -516,7 +510,7 @@ def _ascend(problems, start, max_iter, settings, n_jobs, random_state, advance) 
         options = {"max_iter": max_iter, "tol": settings.tol}
         return watch, lbfgs_ascent(problem.objective, start, watch, **options)
 
-    found = thread_map(ascend, problems, n_jobs)
+    found = _base.thread_map(ascend, problems, n_jobs)
     watches = [watch for watch, _ in found]
     return MetricFit(
         np.stack([watch.matrix for watch in watches]),

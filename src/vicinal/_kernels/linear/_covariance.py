@@ -8,16 +8,7 @@ import numpy as np
 from scipy.linalg import cho_solve, eigh, lapack, solve_triangular
 from scipy.special import ndtri
 
-from vicinal._base import (
-    as_numpy,
-    block_limits,
-    column_moments,
-    namespace,
-    row_blocks,
-    saved,
-    sums_by_class,
-    take_rows,
-)
+from vicinal import _base
 from vicinal._kernels.linear._scatter import class_sums, fix_signs
 
 # A Cholesky pivot below this share of its diagonal entry marks a dependent column.
@@ -26,7 +17,7 @@ _PIVOT_TOL = 1e-12
 _SINGULAR_RIDGE = 1e-9
 
 
-@saved()
+@_base.saved()
 class LDAStatistics(NamedTuple):
     """Sums that determine a discriminant analysis; with equal shifts they add over blocks of rows.
 
@@ -57,21 +48,21 @@ def lda_statistics(
     ``codes`` and ``sample_weight`` (``None`` for ones) have one entry for each of the rows summed;
     ``shifts=None`` means zero. Arrays of any library are summed where they are.
     """
-    d, xp = X.shape[1], namespace(X)
+    d, xp = X.shape[1], _base.namespace(X)
     options = {"dtype": xp.float64, "device": compat.device(X)}
     counts, sums, gram = (xp.zeros(s, **options) for s in (n_classes, (n_classes, d), (d, d)))
     for block, block_codes, w in _blocks(X, codes, sample_weight, rows):
         if shifts is not None:
             block -= shifts[block_codes]
-        count, total = sums_by_class(block, block_codes, w, n_classes)
+        count, total = _base.sums_by_class(block, block_codes, w, n_classes)
         counts, sums = counts + count, sums + total
         # Scaling by the square root keeps the product symmetric, hence half the work in BLAS.
         if w is not None:
-            block *= namespace(w).sqrt(w)[:, None]
+            block *= _base.namespace(w).sqrt(w)[:, None]
         gram = gram + block.T @ block
     if shifts is None:
         shifts = np.zeros((n_classes, d))
-    return LDAStatistics(as_numpy(counts), as_numpy(sums), as_numpy(gram), shifts)
+    return LDAStatistics(_base.as_numpy(counts), _base.as_numpy(sums), _base.as_numpy(gram), shifts)
 
 
 def class_means(
@@ -176,10 +167,10 @@ def ledoit_wolf_shrinkage(
 def _blocks(X: Any, codes: Any, weights: Any, rows: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield writable double-precision copies of blocks of rows, with their codes and weights."""
     n_rows = X.shape[0] if rows is None else rows.shape[0]
-    xp = namespace(X)
-    for span in row_blocks(n_rows, 24 * X.shape[1], **block_limits(X)):
+    xp = _base.namespace(X)
+    for span in _base.row_blocks(n_rows, 24 * X.shape[1], **_base.block_limits(X)):
         # A gather by index is a copy already, a slice is not.
-        block = X[span, :] if rows is None else take_rows(X, rows[span])
+        block = X[span, :] if rows is None else _base.take_rows(X, rows[span])
         block = xp.astype(block, xp.float64, copy=rows is None)
         yield block, codes[span], None if weights is None else xp.astype(weights[span], xp.float64)
 
@@ -289,7 +280,7 @@ def refine_whitening(
     if sample_weight is not None:
         share = sample_weight / sample_weight.sum()
     second = np.zeros((n_components, n_components))
-    for span in row_blocks(len(X), 16 * (X.shape[1] + n_components)):
+    for span in _base.row_blocks(len(X), 16 * (X.shape[1] + n_components)):
         Z = (X[span] - mean) @ whitening.forward * np.sqrt(share[span])[:, None]
         second += Z.T @ Z
     # Symmetric whitening of data of lower rank leaves directions without variance.
@@ -312,13 +303,13 @@ def _principal_axes(
 
 def standard_scale(X: Any, weights: Any) -> tuple[Any, Any]:
     """Return weighted means and standard deviations; a constant column keeps scale one."""
-    mean, variance = column_moments(X, weights)
+    mean, variance = _base.column_moments(X, weights)
     return mean, usable_scale(mean, variance)
 
 
 def usable_scale(mean: Any, variance: Any) -> Any:
     """Return standard deviations; one where a column varies by no more than rounding."""
-    xp, one = namespace(mean), namespace(mean).ones_like(mean)
+    xp, one = _base.namespace(mean), _base.namespace(mean).ones_like(mean)
     floor = (10.0 * float(xp.finfo(mean.dtype).eps) * xp.maximum(xp.abs(mean), one)) ** 2
     return xp.sqrt(xp.where(variance > floor, variance, one))
 
@@ -366,13 +357,15 @@ def class_covariances(
     indicators[np.arange(len(codes)), codes] = weights
     indicators = xp.asarray(indicators, dtype=X.dtype, device=device)
     shares = xp.sum(indicators, axis=1)
-    mean = as_numpy(indicators.T @ X).astype(np.float64).sum(axis=0) / weights.sum()
+    mean = _base.as_numpy(indicators.T @ X).astype(np.float64).sum(axis=0) / weights.sum()
     centred = X - xp.asarray(mean, dtype=X.dtype, device=device)[None, :]
-    variance = as_numpy(shares @ (centred * centred)).astype(np.float64) / weights.sum()
+    variance = _base.as_numpy(shares @ (centred * centred)).astype(np.float64) / weights.sum()
     scale = np.where(variance > (tiny * np.abs(mean)) ** 2, np.sqrt(variance), np.inf)
     centred = centred / xp.asarray(scale, dtype=X.dtype, device=device)[None, :]
-    total = as_numpy((centred * shares[:, None]).T @ centred).astype(np.float64) / weights.sum()
-    sums = as_numpy(indicators.T @ centred).astype(np.float64)
+    total = (
+        _base.as_numpy((centred * shares[:, None]).T @ centred).astype(np.float64) / weights.sum()
+    )
+    sums = _base.as_numpy(indicators.T @ centred).astype(np.float64)
     counts = np.maximum(np.bincount(codes, weights=weights, minlength=n_classes), 1e-300)
     between = (sums / counts[:, None]).T @ sums / weights.sum()
     return Covariances(mean, scale, total, total - between)

@@ -12,15 +12,7 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import (
-    as_numpy,
-    exponentials,
-    fill_entries,
-    host_jobs,
-    pair_memory,
-    row_blocks,
-    saved,
-)
+from vicinal import _base
 from vicinal._kernels.metric._uncertainty import block_map
 
 # Small enough for a core's cache on the host; a device wants long blocks.
@@ -31,7 +23,7 @@ _MOST_GROUPS = 32
 _SERIAL_PAIRS = 250_000
 
 
-@saved(X="n m", bounds="c+1 <n+1", log_weights="n")
+@_base.saved(X="n m", bounds="c+1 <n+1", log_weights="n")
 class References(NamedTuple):
     """Rows that vote, sorted by class."""
 
@@ -93,10 +85,10 @@ def expected_accuracy(
         return value, None
     # w_ij = r_i (p_i p_ij - [c_i = c_j] p_ij) sums to zero over j, so of the four terms of
     # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T three are left.
-    cross = as_numpy(sum(part[1] for part in parts))
+    cross = _base.as_numpy(sum(part[1] for part in parts))
     columns = sum(xp.astype(part[2], xp.float64) for part in parts)
     X = xp.astype(references.X, xp.float64)
-    weighted = as_numpy((X * columns[:, None]).T @ X)
+    weighted = _base.as_numpy((X * columns[:, None]).T @ X)
     return value, 2.0 * A @ (weighted - cross - cross.T)
 
 
@@ -115,7 +107,7 @@ def own_class_probabilities(
 
     blocks = _runs_of_blocks(anchors, references)
     parts = block_map(probability, blocks, _worthwhile(n_jobs, anchors.X, references))
-    return as_numpy(xp.concat(parts)).astype(np.float64)
+    return _base.as_numpy(xp.concat(parts)).astype(np.float64)
 
 
 def soft_votes(A: np.ndarray, X: Any, references: References, *, n_jobs: int | None = None) -> Any:
@@ -182,7 +174,7 @@ def _logits(
 
     def logits(rows):
         values = left[rows, :] @ factors
-        return values if positions is None else fill_entries(values, positions[rows], -np.inf)
+        return values if positions is None else _base.fill_entries(values, positions[rows], -np.inf)
 
     return logits
 
@@ -200,13 +192,13 @@ def _slices(bounds: np.ndarray) -> list[slice]:
 def _exponentiate(logits: Any, xp: Any) -> Any:
     """Similarities, scaled to at most one in each row; in place where the library can."""
     logits -= xp.max(logits, axis=1, keepdims=True)
-    return exponentials(logits, least=-60.0)
+    return _base.exponentials(logits, least=-60.0)
 
 
 def _pair_blocks(n_rows: int, references: References) -> list[slice]:
     """Blocks of rows whose similarities fit the cache of the host, or the memory of a device."""
-    size = pair_memory(references.X, _HOST_BLOCK_MIB, _DEVICE_BLOCK_MIB)
-    return list(row_blocks(n_rows, 8 * references.X.shape[0], working_memory=size))
+    size = _base.pair_memory(references.X, _HOST_BLOCK_MIB, _DEVICE_BLOCK_MIB)
+    return list(_base.row_blocks(n_rows, 8 * references.X.shape[0], working_memory=size))
 
 
 def _runs_of_blocks(anchors: Anchors, references: References) -> list[tuple[slice, list]]:
@@ -226,7 +218,7 @@ def _runs_of_blocks(anchors: Anchors, references: References) -> list[tuple[slic
 def _worthwhile(n_jobs: int | None, X: Any, references: References) -> int | None:
     """One thread for few pairs, where starting another costs more than the work."""
     few = X.shape[0] * references.X.shape[0] <= _SERIAL_PAIRS
-    return 1 if few else host_jobs(X, n_jobs)
+    return 1 if few else _base.host_jobs(X, n_jobs)
 
 
 def _groups(blocks: list) -> list[list]:

@@ -7,14 +7,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import (
-    block_limits,
-    fill_entries,
-    host_jobs,
-    kth_smallest,
-    row_blocks,
-    thread_map,
-)
+from vicinal import _base
 from vicinal._base._compat import threadpool_controller
 
 
@@ -30,7 +23,7 @@ def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = No
     as the products here, so threads pay only around both.
     """
     with one_blas_thread():
-        return thread_map(function, blocks, n_jobs)
+        return _base.thread_map(function, blocks, n_jobs)
 
 
 _RUN = 16
@@ -43,7 +36,7 @@ def class_bounds(sorted_codes: np.ndarray, n_classes: int) -> np.ndarray:
 
 def cached_rows(X: Any) -> int | None:
     """Rows of distances to all of ``X`` that stay in a core's cache; no limit on a device."""
-    return block_limits(X, max(1, 2**19 // X.shape[0]))["max_rows"]
+    return _base.block_limits(X, max(1, 2**19 // X.shape[0]))["max_rows"]
 
 
 def squared_distance_block(X: Any, norms: Any, hidden: Any, rows: slice, xp: Any) -> Any:
@@ -58,7 +51,7 @@ def squared_distance_block(X: Any, norms: Any, hidden: Any, rows: slice, xp: Any
     d2 = xp.clip(d2, 0.0, None)
     d2 += hidden[None, :]
     own = xp.arange(rows.start, rows.stop, device=compat.device(X))
-    return fill_entries(d2, own, np.inf)
+    return _base.fill_entries(d2, own, np.inf)
 
 
 def hide_unweighted(weights: Any, xp: Any) -> Any:
@@ -80,14 +73,15 @@ def mean_neighbor_distance(
 
     def of_block(rows):
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
-        return float(xp.sum(kth_smallest(d2, k) * weights[rows])), float(xp.sum(weights[rows]))
+        weighted = _base.kth_smallest(d2, k) * weights[rows]
+        return float(xp.sum(weighted)), float(xp.sum(weights[rows]))
 
     if max_queries is None or max_queries >= n:
-        blocks = list(row_blocks(n, 4 * 8 * n, max_rows=cached_rows(X)))
+        blocks = list(_base.row_blocks(n, 4 * 8 * n, max_rows=cached_rows(X)))
     else:
         starts = np.linspace(0, n - _RUN, max(1, max_queries // _RUN)).astype(int).tolist()
         blocks = [slice(start, start + _RUN) for start in starts]
-    parts = block_map(of_block, blocks, host_jobs(X, n_jobs))
+    parts = block_map(of_block, blocks, _base.host_jobs(X, n_jobs))
     return sum(part[0] for part in parts) / sum(part[1] for part in parts)
 
 
@@ -116,7 +110,7 @@ def neighbor_uncertainty(
         c, rows = task
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
         k = int(n_neighbors[c])
-        reach = kth_smallest(d2, k)[:, None] + slack if k < n - 1 else None
+        reach = _base.kth_smallest(d2, k)[:, None] + slack if k < n - 1 else None
         # The nearest neighbour has similarity one, so the sums cannot vanish.
         with np.errstate(over="ignore"):
             similarity = xp.exp((xp.min(d2, axis=1, keepdims=True) - d2) / bandwidth2)
@@ -132,6 +126,6 @@ def neighbor_uncertainty(
     blocks = [
         (c, slice(lower + block.start, lower + block.stop))
         for c, (lower, upper) in enumerate(pairwise(bounds.tolist()))
-        for block in row_blocks(upper - lower, 4 * 8 * n, max_rows=cached_rows(X))
+        for block in _base.row_blocks(upper - lower, 4 * 8 * n, max_rows=cached_rows(X))
     ]
-    return xp.concat(block_map(of_block, blocks, host_jobs(X, n_jobs)))
+    return xp.concat(block_map(of_block, blocks, _base.host_jobs(X, n_jobs)))
