@@ -8,6 +8,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 from scipy import sparse
+from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -317,6 +318,25 @@ def predicted_labels(estimator: Any, scores: Any) -> Any:
     """Return the classes of largest score: on the device if the labels came from there."""
     on_device = estimator._reference is not None and estimator._labels_on_device
     return _arrays.device_classes(estimator.classes_, scores, on_device=on_device)
+
+
+class ArgmaxClassifierMixin(ClassifierMixin):
+    """Classifiers that predict the class of largest probability."""
+
+    def predict(self, X):
+        """Predict the class of largest probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries, sparse where ``fit`` takes sparse rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Class labels.
+        """
+        return predicted_labels(self, self.predict_proba(X))
 
 
 # --- arrays of other libraries, checked on their device ---

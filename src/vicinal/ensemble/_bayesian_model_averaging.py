@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
+from sklearn.base import RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 from sklearn.pipeline import Pipeline
@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     Progress,
     TrainingData,
     atomic_fit,
@@ -25,7 +26,6 @@ from vicinal._base import (
     fit_weighted,
     last_step,
     parallel_map,
-    predicted_labels,
     query_rows,
     random_seeds,
     saved,
@@ -298,7 +298,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
 
 @saved(classes_="c labels", weights_="m shares")
 @documented
-class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
+class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
     r"""Weighted average of different classifiers, weighted by held-out log-likelihoods.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
@@ -408,10 +408,6 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
             w * output(estimator, X) for estimator, w, _ in self._weighted_estimators()
         )
         return probability.astype(X.dtype, copy=False)
-
-    def predict(self, X):
-        """Predict the class of largest probability."""
-        return predicted_labels(self, self.predict_proba(X))
 
     def _sections(self, X, columns):
         X, output = query_rows(self, X, **self._input_options()), self._output()

@@ -6,19 +6,19 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     SparseInputMixin,
     TrainingData,
     atomic_fit,
     documented,
     is_frame,
     parallel_map,
-    predicted_labels,
     query_rows,
     random_seeds,
     reads_frames,
@@ -159,7 +159,7 @@ class _BootstrapEnsemble(SparseInputMixin, ExplainRowMixin, BaseEstimator):
 
 
 @documented
-class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnsemble):
+class BootstrapEnsembleClassifier(ArgmaxClassifierMixin, LabelSetMixin, _BootstrapEnsemble):
     r"""Bootstrap ensemble of any classifier, with the standard deviation of its probabilities.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
@@ -255,10 +255,6 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
         report_unseen(lambda: self.unseen_values(X))
         mean, std = _mean_and_std(self.estimators_, self._output(), X)
         return (mean, std) if return_std else mean
-
-    def predict(self, X):
-        """Predict the class of largest mean probability."""
-        return predicted_labels(self, self.predict_proba(X))
 
     def _sections(self, X, columns):
         """Return the votes of the base models, and the deviation of their probabilities."""

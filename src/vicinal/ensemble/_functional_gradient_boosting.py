@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     Progress,
     SparseInputMixin,
     TrainingData,
@@ -522,7 +523,7 @@ class _FunctionalGradientBoosting(
 @saved(classes_="c labels", coef_="m | m *")
 @documented
 class FunctionalGradientBoostingClassifier(
-    ClassifierMixin, LabelSetMixin, _FunctionalGradientBoosting
+    ArgmaxClassifierMixin, LabelSetMixin, _FunctionalGradientBoosting
 ):
     """Gradient boosting classifier over any regressor and loss.
 
@@ -629,10 +630,6 @@ class FunctionalGradientBoostingClassifier(
         """Probabilities of the classes."""
         X = query_rows(self, X, accept_sparse="csr")
         return self._probability(self._raw_scores(X)).astype(X.dtype, copy=False)
-
-    def predict(self, X):
-        """Predict the most probable class."""
-        return predicted_labels(self, self.predict_proba(X))
 
     def staged_predict_proba(self, X):
         """Probabilities after each round (after each base model that ``post_fit`` left).

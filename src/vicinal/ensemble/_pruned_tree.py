@@ -5,19 +5,19 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     SparseInputMixin,
     TrainingData,
     atomic_fit,
     class_factors,
     documented,
     parallel_map,
-    predicted_labels,
     query_rows,
     random_seeds,
     store_parameters,
@@ -178,7 +178,7 @@ class _PrunedTree(SparseInputMixin, ExplainRowMixin, BaseEstimator):
 
 
 @documented
-class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
+class PrunedTreeClassifier(ArgmaxClassifierMixin, _PrunedTree):
     """Classification tree pruned to the size of least cross-validated error.
 
     scikit-learn prunes a tree to a penalty ``ccp_alpha`` that the user must find. This class finds
@@ -256,10 +256,6 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
         """Class frequencies in the leaf of each query."""
         X = query_rows(self, X, accept_sparse="csr")
         return self.tree_.predict_proba(X).astype(X.dtype, copy=False)
-
-    def predict(self, X):
-        """Predict the most frequent class of the leaf."""
-        return predicted_labels(self, self.predict_proba(X))
 
 
 @documented

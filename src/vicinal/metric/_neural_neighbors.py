@@ -10,7 +10,6 @@ from array_api_compat import device as device_of
 from scipy.sparse import csr_matrix
 from sklearn.base import (
     BaseEstimator,
-    ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
@@ -19,6 +18,7 @@ from sklearn.base import (
 )
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     HeldOut,
     TrainingData,
     aligned_predictions,
@@ -32,7 +32,6 @@ from vicinal._base import (
     free_memory,
     namespace,
     on_torch,
-    predicted_labels,
     query_rows,
     row_blocks,
     rows_outside,
@@ -591,7 +590,7 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
     voter_log_weights_="v",
 )
 @documented
-class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
+class NeuralNeighborsClassifier(ArgmaxClassifierMixin, _NeuralNeighbors):
     r"""Nearest-neighbour classification in coordinates learned by neural networks.
 
     A small network maps every row to coordinates. The probability of a class is its share of the
@@ -712,10 +711,6 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         proba = self._mean_votes(self._queries(X))
         xp = namespace(proba)
         return xp.astype(proba / xp.sum(proba, axis=1, keepdims=True), self._dtype)
-
-    def predict(self, X):
-        """Return the most probable class."""
-        return predicted_labels(self, self.predict_proba(X))
 
     def local_coef(self, X):
         """Return the slopes of the log-probabilities at each query.

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import ndtr
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     TrainingData,
     as_given,
     as_numpy,
@@ -17,7 +18,6 @@ from vicinal._base import (
     column_mask,
     computing_device,
     documented,
-    predicted_labels,
     query_rows,
     random_seeds,
     row_blocks,
@@ -269,7 +269,7 @@ _SAVED = {"X_fit_": "n p missing", "sample_weight_": "n shares", "_is_category":
 
 @saved(classes_="c labels", y_fit_="n <c", **_SAVED)
 @documented
-class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
+class PretrainedNeighborsClassifier(ArgmaxClassifierMixin, _PretrainedNeighbors):
     r"""Classification by a weighted vote of training rows, with weights from a pretrained network.
 
     The network was trained once, on millions of simulated tables, to predict queries from a
@@ -351,10 +351,6 @@ class PretrainedNeighborsClassifier(ClassifierMixin, _PretrainedNeighbors):
         """Return the share of half a row."""
         weight = len(self.y_fit_) if self.sample_weight_ is None else self.sample_weight_.sum()
         return float(_PRIOR / (_PRIOR + weight))
-
-    def predict(self, X):
-        """Return the most probable class."""
-        return predicted_labels(self, self.predict_proba(X))
 
 
 @saved(y_fit_="n", **_SAVED)

@@ -10,7 +10,6 @@ import array_api_compat as compat
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
-    ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
@@ -18,6 +17,7 @@ from sklearn.base import (
 )
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     Blocks,
     Survey,
     TrainingData,
@@ -29,7 +29,6 @@ from vicinal._base import (
     class_factors,
     documented,
     namespace,
-    predicted_labels,
     query_rows,
     refuse,
     row_blocks,
@@ -469,7 +468,7 @@ _SAVED = {
 
 @saved(classes_="c labels", **_SAVED)
 @documented
-class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
+class TruncatedRBFClassifier(ArgmaxClassifierMixin, _TruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, in time linear in the number of rows.
 
     It is a ridge regression on targets of -1 and 1 on the monomials of
@@ -595,10 +594,6 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
             scores = xp.stack([xp.zeros_like(scores), scores], axis=1)
         powers = xp.exp(self.slope_ * (scores - xp.max(scores, axis=1, keepdims=True)))
         return powers / xp.sum(powers, axis=1, keepdims=True)
-
-    def predict(self, X):
-        """Return the most probable class."""
-        return predicted_labels(self, self.predict_proba(X))
 
 
 def best_threshold(scores, codes, weights):

@@ -8,17 +8,17 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     Progress,
     TrainingData,
     as_numpy,
     atomic_fit,
     documented,
-    predicted_labels,
     query_rows,
     saved,
     store_parameters,
@@ -60,7 +60,7 @@ _LEAST_VOTE = 1e-12
     **{"_voters.bounds": "c+1", "_voters.X": "n r"},
 )
 @documented
-class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
+class LocallyAdaptiveClassifier(ExplainRowMixin, ArgmaxClassifierMixin, BaseEstimator):
     r"""Soft nearest-neighbour classifier with one learned metric per uncertain region (LCU).
 
     A :class:`ResponsibilityMixture` of the whitened rows, weighted by their uncertainty, divides
@@ -348,10 +348,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
             total = _add_rows(total, queried, votes, xp)
         total = xp.take(total, xp.asarray(self._numbers, device=device), axis=1)
         return total / xp.sum(total, axis=1, keepdims=True)
-
-    def predict(self, X):
-        """Return the most probable class."""
-        return predicted_labels(self, self.predict_proba(X))
 
     def score_samples(self, X):
         """Return the log density of the mixture, small where no component is near.
