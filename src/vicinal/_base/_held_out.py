@@ -254,7 +254,7 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
             "to the model itself, or use an estimator without held_out."
         )
 
-    def wrapped(found: HeldOut) -> HeldOut:
+    def wrapped(found: Any) -> HeldOut:
         candidates = [
             {f"{name}__{key}": value for key, value in candidate.items()}
             for candidate in found.candidates

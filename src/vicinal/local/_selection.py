@@ -73,8 +73,10 @@ class Candidate:
     def joined(self, further: "Candidate") -> "Candidate":
         """Return the candidate with the rows that it left out further on."""
         names = "order", "weights", "losses", "predictions"
-        pairs = {name: [getattr(self, name), getattr(further, name)] for name in names}
-        return replace(further, **{name: np.concatenate(pair) for name, pair in pairs.items()})
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(further, name)]) for name in names
+        }
+        return replace(further, **joined)
 
     @property
     def loss(self) -> float:
