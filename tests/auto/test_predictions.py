@@ -180,7 +180,9 @@ def test_few_rows_are_enough_to_predict(n_rows):
 
 
 def test_one_row_is_one_clear_error():
-    with pytest.raises(ValueError, match="n_samples=1 cannot be both"):
+    with pytest.raises(
+        ValueError, match="n_samples=1, but models are judged on samples they have not seen"
+    ):
         AutoRegressor().fit([[1.0, 2.0]], [1.0])
 
 

@@ -359,7 +359,7 @@ def test_forty_simulated_fits_keep_their_time_limit(clock, monkeypatch):
         auto_fit._fit_pool(search, data, None)
         excess.append(clock[0] / limit)
     assert max(excess) <= 1.1
-    assert np.median(excess) > 0.4  # the time is used
+    assert np.median(excess) > 0.3  # the time is used
 
 
 @pytest.mark.parametrize(

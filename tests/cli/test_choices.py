@@ -189,9 +189,9 @@ def test_a_preset_reaches_the_ensemble(folder):
 
 
 def test_a_model_that_predicts_a_constant_is_named(tmp_path, capsys):
-    rng = np.random.RandomState(1)
-    labels = rng.permutation(["no"] * 45 + ["yes"] * 15)
-    pl.DataFrame({"x": rng.normal(size=60), "y": labels}).write_csv(tmp_path / "noise.csv")
+    rng = np.random.RandomState(0)
+    labels = rng.permutation(["no"] * 150 + ["yes"] * 50)
+    pl.DataFrame({"x": rng.normal(size=200), "y": labels}).write_csv(tmp_path / "noise.csv")
     options = ["-t", "y", "--preset", "fast", "-o", str(tmp_path / "m.vicinal")]
     assert run(["fit", str(tmp_path / "noise.csv"), *options]) == 0
     assert "; no model is better than a constant, so all predict" in capsys.readouterr().err
