@@ -230,10 +230,10 @@ class Search:
             self.trials.append(trial)
             if not spec.reason:
                 self._begin(trial)
-            if trial.first is not None:
-                self._drop_unpromising([trial])
             if np.isfinite(self.deadline):
                 self.finish()
+            elif trial.first is not None:
+                self._drop_unpromising([trial])
             if trial.first is not None:
                 part = self.scorer.part(np.arange(trial.first.shape[1]))
                 self.tried[spec.name] = float((part.losses(trial.first) @ part.share).min())

@@ -182,7 +182,7 @@ class Boosting:
         if settings.loss == kernels.MULTINOMIAL:
             targets = np.eye(settings.n_scores)[data.y]
         self.codes = _TrainingCodes(data, settings, targets, self.rng)
-        self.intercept = self._best_constant(targets)
+        self.intercept = self._first_score(targets)
         score = np.tile(self.intercept, (len(data), 1))
         self.state = score, np.empty(score.shape)
         self.problem = settings.loss, settings.level, self.y, self.weights
@@ -197,7 +197,8 @@ class Boosting:
             targets = held.y.astype(np.float64), held.weights
             self.held_problem = settings.loss, settings.level, *targets
 
-    def _best_constant(self, targets: np.ndarray) -> np.ndarray:
+    def _first_score(self, targets: np.ndarray) -> np.ndarray:
+        """Return the best constant in regression, and zero for classes."""
         if self.settings.loss == kernels.QUANTILE:
             return np.atleast_1d(weighted_quantile(self.y, self.settings.level, self.weights))
         if self.settings.loss == kernels.SQUARED:

@@ -24,7 +24,7 @@ from vicinal.table import parsing
 OTHER, MISSING = "(other)", "(missing)"
 _DATE_PARTS = ("year", "month", "day", "weekday", "hour")
 _FOLDS = 5
-# What ``lookup`` of fitted columns returned, with a dictionary of the categories.
+# Categories of fitted columns, their codes as a dictionary, and the lines of ``lookup``.
 _LOOKUPS: WeakKeyDictionary = WeakKeyDictionary()
 
 
@@ -44,7 +44,6 @@ class ColumnEncoder(BaseEstimator):
 
     def learn_usual(self, values: np.ndarray) -> None:
         """Store what the values of a column are like, once the encoder is fitted."""
-        _LOOKUPS.pop(self, None)
         labels, missing = parsing.as_labels(values), parsing.missing_values(values)
         self.kind_, self.has_missing_ = values.dtype.kind, bool(missing.any())
         self.known_ = sorted({str(text) for text in labels[self._is_unread(values) & ~missing]})
@@ -269,10 +268,12 @@ class _CategoryColumn(ColumnEncoder):
 
     def _coded(self) -> tuple[dict[str | None, int], np.ndarray]:
         """Return the line number of every category, and the lines."""
-        if self not in _LOOKUPS:
-            categories, lines = self.lookup()
-            _LOOKUPS[self] = {name or None: k for k, name in enumerate(categories)}, lines
-        return _LOOKUPS[self]
+        found = _LOOKUPS.get(self)
+        if found is None or found[0] is not self.categories_:  # fitted again since
+            names, lines = self.lookup()
+            codes = {name or None: k for k, name in enumerate(names)}
+            found = _LOOKUPS[self] = self.categories_, codes, lines
+        return found[1:]
 
     def _is_unread(self, values):
         codes, labels = self._coded()[0], parsing.as_labels(values).tolist()
