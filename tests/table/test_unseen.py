@@ -15,6 +15,7 @@ from vicinal._base._wrappers import call_method
 from vicinal.auto import AutoClassifier
 from vicinal.inspection import explain
 from vicinal.table import TableEncoder
+from vicinal.table._columns import OneHotColumn
 from vicinal.uncertainty import ConformalClassifier
 
 ODD = {
@@ -182,3 +183,12 @@ def test_held_out_rows_and_bootstrap_samples_are_not_reported(people, y):
     assert len(caught) == 1
     with pytest.warns(UserWarning, match="Vulcan"):
         cross_val_predict(pipe, X, y, cv=3)
+
+
+def test_a_column_that_is_fitted_again_looks_up_its_new_categories():
+    column = OneHotColumn()
+    column.fit_encode(np.array(list("aabbcc"), dtype=object))
+    values = np.array(list("xyzzyx"), dtype=object)
+    expected = OneHotColumn().fit(values).encode(values)
+    np.testing.assert_array_equal(column.fit_encode(values), expected)
+    assert expected.any()
