@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_blobs
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -14,7 +15,8 @@ from threadpoolctl import threadpool_limits
 from vicinal._base._compat import threadpool_controller
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _fit as auto_fit
-from vicinal.auto._scorers import ClassScorer
+from vicinal.auto._scorers import ClassScorer, RegressionScorer
+from vicinal.auto._search import TrialData, split_folds, widened
 
 
 def test_contributions_add_up_to_the_probabilities():
@@ -326,3 +328,72 @@ def test_evidence_is_the_slope_of_the_likelihood():
     twice = ClassScorer(np.tile(codes, 2), np.tile(scorer.share, 2), 80)
     again = twice.evidence(np.tile(predictions, (2, 1)), np.tile(np.arange(80), 2))
     assert again == pytest.approx(scorer.evidence(predictions, np.arange(80)))
+
+
+def test_few_targets_far_from_the_others_hide_no_signal():
+    """Their squared errors are uncertain where the order of the predictions is not."""
+    rng = np.random.RandomState(3)
+    X = rng.normal(size=(140, 4))
+    y = np.exp(2.5 * X[:, 0] + 0.5 * rng.normal(size=140))
+    model = AutoRegressor(["constant", "linear"], random_state=0).fit(X, y)
+    assert spearmanr(y, model.predict(X))[0] > 0.5
+    shuffled = AutoRegressor(["constant", "linear"], random_state=0).fit(X, rng.permutation(y))
+    assert shuffled.estimators_[0].name == "constant"
+
+
+def test_evidence_of_regression_is_a_rank_correlation():
+    rng = np.random.RandomState(0)
+    y, predictions = rng.normal(size=(2, 60, 1))
+    predictions += y
+    scorer = RegressionScorer(y, np.ones(60), np.ones(1))
+    expected = spearmanr(y[:, 0], predictions[:, 0])[0] * np.sqrt(60)
+    assert scorer.evidence(predictions, np.arange(60)) == pytest.approx(expected)
+    assert scorer.evidence(np.exp(predictions), np.arange(60)) == pytest.approx(expected)
+    twice = RegressionScorer(np.tile(y, (2, 1)), np.ones(120), np.ones(1))
+    again = twice.evidence(np.tile(predictions, (2, 1)), np.tile(np.arange(60), 2))
+    assert again == pytest.approx(expected)
+    assert scorer.evidence(np.zeros((60, 1)), np.arange(60)) == pytest.approx(0.0)
+    # The best of several outputs counts.
+    both = RegressionScorer(np.hstack([rng.permutation(y), y]), np.ones(60), np.ones(2))
+    stacked = np.hstack([predictions, predictions])
+    assert both.evidence(stacked, np.arange(60)) == pytest.approx(expected)
+
+
+def test_predictions_of_rows_out_of_proportion_stay_near_the_targets():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] ** 2 + X[:, 1] + 0.5 * rng.normal(size=300)
+    model = AutoRegressor(["linear"], random_state=0).fit(X, y)
+    query = np.array([[40.0, -40.0, 0.0], [-60.0, 90.0, 10.0]])
+    low, high = y.min() - np.ptp(y), y.max() + np.ptp(y)
+    assert ((model.predict(query) > low) & (model.predict(query) < high)).all()
+    parts = model.contributions(query)
+    np.testing.assert_allclose(parts.sum(axis=1)[:, 0], model.predict(query))
+
+
+def test_predictions_follow_a_line_beyond_the_targets():
+    """Where a held-out row was far beyond the others, and predicted well."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 1))
+    X[0] = 3.0 * X.max()
+    y = 3.0 * X[:, 0] + 0.1 * rng.normal(size=300)
+    model = AutoRegressor(["linear"], random_state=0).fit(X, y)
+    query = [[1.4 * X.max()]]
+    np.testing.assert_allclose(model.predict(query), 4.2 * X.max(), rtol=0.01)
+
+
+@pytest.mark.parametrize("n_rows", [60, 1200])
+def test_held_out_predictions_stay_near_the_targets_learned(n_rows):
+    rng = np.random.RandomState(1)
+    X = rng.normal(size=(n_rows, 2))
+    y = np.exp(X[:, 0]) + rng.normal(size=n_rows)
+    folds, n_repeats = split_folds(n_rows, None, None, 4, 0)
+    judged = np.arange(0, n_rows, 2)
+    data = TrialData({}, y, None, folds=folds, n_repeats=n_repeats, judged=judged)
+    expected = []
+    for fold in folds:
+        learned = np.delete(y, fold)
+        expected += [(learned.min(), learned.max())] * np.isin(fold, judged).sum()
+    np.testing.assert_array_equal(data.ranges[..., 0].T, expected)
+    wide = widened(data.ranges, 0.5)
+    np.testing.assert_allclose(wide[1] - wide[0], 2.0 * (data.ranges[1] - data.ranges[0]))

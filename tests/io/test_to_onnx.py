@@ -524,6 +524,13 @@ def test_ensembles_for_regression():
     to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)
 
 
+def test_ensembles_keep_predictions_near_the_targets():
+    model = AutoRegressor(["linear"], random_state=0).fit(X, X[:, :2] ** 2)
+    rows = 50.0 * X
+    assert (model.predict(rows) == model.estimators_[0].limits[1]).any()
+    to_onnx(model, rows, tol=1e-5)
+
+
 def test_ensembles_for_a_quantile():
     upper = make_scorer(mean_pinball_loss, alpha=0.9, greater_is_better=False)
     model = AutoRegressor(["constant", "linear"], scoring=upper, random_state=0)

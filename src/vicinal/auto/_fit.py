@@ -32,7 +32,7 @@ from vicinal.auto._base_models import TableShape
 from vicinal.auto._encodings import Encodings
 from vicinal.auto._predict import base_predictions
 from vicinal.auto._scorers import held_out_score
-from vicinal.auto._search import Pool, Search, Trial, TrialData, search_models
+from vicinal.auto._search import Pool, Search, Trial, TrialData, search_models, widened
 from vicinal.auto._settings import Settings
 from vicinal.auto._tables import Table
 
@@ -65,7 +65,7 @@ class EnsembleFit(NamedTuple):
     order: str  # how the order of the rows matters; empty if it does not, or was accounted for
 
 
-@saved()
+@saved(limits="2 o")
 @dataclass
 class BaseModel:
     """A model of the ensemble, or a model that was skipped.
@@ -96,6 +96,8 @@ class BaseModel:
         One over the temperature of its probabilities; 1 for regression.
     offset : float
         What is added to its predictions, where ``scoring`` is about a quantile.
+    limits : ndarray of shape (2, n_outputs) or None
+        Between which its predictions are kept; ``None`` for probabilities.
     """
 
     name: str
@@ -111,10 +113,12 @@ class BaseModel:
     estimator: Any = None
     slope: float = 1.0
     offset: float = 0.0
+    limits: np.ndarray | None = None
 
     def predict(self, X, classes: np.ndarray | None) -> np.ndarray:
         """Return predictions, or probabilities of ``classes`` before calibration, as columns."""
-        return base_predictions(self.estimator, X, classes)
+        found = base_predictions(self.estimator, X, classes)
+        return found if self.limits is None else np.clip(found, *self.limits)
 
 
 def fit_ensemble(data: Table, class_weight: Any, n_given: int, settings: Settings) -> EnsembleFit:
@@ -319,6 +323,9 @@ def _fit_to_all(
             model.estimator = fit_weighted(estimator, X, y, weight)
         model.fit_time = _clock.now() - start
     model.n_rows = len(data)
+    if data.classes is None:
+        y = data.y.reshape(len(data), -1)
+        model.limits = widened(np.array([y.min(axis=0), y.max(axis=0)]), trial.reach)
     some = X[:_TIMED_ROWS]
     model.predict(some[:1], data.classes)  # compiles
     start = _clock.now()
@@ -376,7 +383,7 @@ def fit_to_blocks(
     encoded = blocks.then(_encode_block, *shared, width, classes, factors, n_features=width)
     last = clone(last).fit_blocks(encoded)
     model.estimator = last if steps is None else Pipeline([*steps.steps, (name, last)])
-    model.n_rows = found.n_rows
+    model.n_rows, model.limits = found.n_rows, None  # that of the sample is not of all rows
 
 
 def _encoded(X, encodings: Encodings, encoding: str, steps) -> np.ndarray:

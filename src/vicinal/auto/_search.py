@@ -53,7 +53,7 @@ _MIDDLE = 1000
 _LEAST_WEIGHT, _MAX_MODELS = 0.02, 6
 # A model whose loss exceeds the least by this factor and this much more gets no weight.
 _BEHIND, _SLACK = 1.5, 0.05
-# The best model must beat the constant by so many standard errors, or separate classes by more.
+# The best model must beat the constant by so many standard errors, or order rows by more.
 _CERTAIN, _SEPARATED = 2.0, 3.0
 # Models of less than so many seconds are always tried.
 _CHEAP = 0.2
@@ -67,6 +67,8 @@ _WHOLE_MARGIN = 2.0
 _PROBE_SHARE = 25.0
 # Share of a fit that is left where the trial has learned most of it.
 _LEARNED = 0.2
+# Predictions may leave the range of the targets by one of these shares of it.
+_REACHES = (0.25, 0.5, 1.0, 10.0)
 # Weights at which the gain of adding a model to the ensemble is estimated.
 _ADDED_WEIGHTS = np.linspace(0.1, 1.0, 10)
 
@@ -110,6 +112,17 @@ class TrialData(TrainingData):
     def entries(self) -> np.ndarray:
         """Row of every held-out prediction: the judged rows, fold after fold."""
         return np.concatenate(fold_entries(self.folds, self.judged))
+
+    @cached_property
+    def ranges(self) -> np.ndarray:
+        """Least and largest target that the model of every entry learns from."""
+        y = self.y.reshape(len(self), -1)
+        rows = [rows_outside(fold, len(self)) for fold in self.folds]
+        if self.splits:
+            rows = self.learned
+        ends = [(y[some].min(axis=0), y[some].max(axis=0)) for some in rows]
+        n_entries = [len(own) for own in fold_entries(self.folds, self.judged)]
+        return np.repeat(np.array(ends), n_entries, axis=0).swapaxes(0, 1)
 
     @property
     def first_folds(self) -> list[np.ndarray]:
@@ -155,6 +168,8 @@ class Trial:
         Estimated time of the fit to all rows.
     reason : str
         Why it was skipped, empty if it was not.
+    reach : float
+        How far predictions may leave the range of the targets, as a share of it.
     fitted : callable or None
         What makes the model of a candidate, where the trial has learned most of it, as in
         :class:`~vicinal._base.HeldOut`.
@@ -175,6 +190,7 @@ class Trial:
     seconds: float = 0.0
     fit_seconds: float = 0.0
     reason: str = ""
+    reach: float = 0.0
     fitted: Callable[..., Any] | None = None
     model: Any = None
     cuts: bool = False
@@ -274,7 +290,7 @@ class Search:
         try:
             first = next(trial.steps).predictions
             if np.isfinite(first).all():
-                trial.first = first
+                _, trial.first = self._within_reach(first)
             else:
                 trial.reason = _NOT_FINITE
         except StopIteration as end:
@@ -296,7 +312,23 @@ class Search:
             trial.reason = _NOT_FINITE
             return
         trial.reason, trial.candidates, trial.fitted = "", found.candidates, found.fitted
-        trial.predictions, trial.losses = found.predictions, self.scorer.losses(found.predictions)
+        trial.reach, trial.predictions = self._within_reach(found.predictions)
+        trial.losses = self.scorer.losses(trial.predictions)
+
+    def _within_reach(self, predictions: np.ndarray) -> tuple[float, np.ndarray]:
+        """Keep predictions for the first entries near the targets learned, as far as it pays.
+
+        Models that extrapolate are far off where one number of a row is out of all proportion, but
+        needed where targets follow a line. So the least reach of least loss is chosen.
+        """
+        if self.data.classes is not None:
+            return 0.0, predictions
+        entries = np.arange(predictions.shape[1])
+        part, ends = self.scorer.part(entries), self.data.ranges[:, entries]
+        options = [np.clip(predictions, *widened(ends, reach)) for reach in _REACHES]
+        losses = [(part.losses(option) @ part.share).min() for option in options]
+        best = int(np.argmin(losses))
+        return _REACHES[best], options[best]
 
     def _drop_unpromising(self, waiting: list[Trial]) -> list[float]:
         """Return what waiting trials promise to gain beyond their price; drop those below it.
@@ -490,6 +522,13 @@ def expected_gains(trials: list[Trial], scorer: Scorer, firsts: list[np.ndarray]
             gains.append(mean + part.optimism * np.sqrt(part.share**2 @ (gain - mean) ** 2))
         found.append(float(max(gains) / least))
     return found
+
+
+def widened(ends: np.ndarray, reach: float) -> np.ndarray:
+    """Return a range, its least and largest values, wider by a share of it on both sides."""
+    return ends + reach * (ends[1] - ends[0]) * np.reshape(
+        [-1.0, 1.0], (2,) + (1,) * (ends.ndim - 1)
+    )
 
 
 def _joined(first: HeldOut, rest: HeldOut) -> HeldOut:
@@ -709,7 +748,7 @@ def choose_pool(
 
     Models whose removal increases the loss by a smaller share than ``least_gains`` are dropped.
     ``units`` are the rows of all entries. Where no model is better than the constant by two
-    standard errors, nor separates rows of different classes, the constant predicts:
+    standard errors, nor orders rows by their targets, the constant predicts:
     the best of many models by chance is not a signal.
     """
     part = scorer.part(entries)

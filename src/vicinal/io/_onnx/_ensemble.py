@@ -139,7 +139,10 @@ def _auto_proba(model: Any, x: Node) -> Node:
 def _auto_value(model: Any, x: Node) -> Node:
     def value(base: Any, rows: Node) -> Node:
         last, rows = _last(base.estimator, rows)
-        return rows.write("values", last) + base.offset
+        values = rows.write("values", last)
+        if base.limits is not None:
+            values = values.op("Max", base.limits[0]).op("Min", base.limits[1])
+        return values + base.offset
 
     return _calibrated_average(model, x, value)
 
