@@ -27,7 +27,7 @@ from sklearn.linear_model import (
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from tests.common.instances import all_instances
@@ -192,6 +192,13 @@ def test_frames_and_string_labels_survive_an_encoder(tmp_path):
     found = info(tmp_path / "model.vicinal")
     assert found.feature_names_in == ["size", "kind"]
     assert found.classes == ["no", "yes"]
+
+
+def test_target_statistics_of_several_classes_survive(tmp_path):
+    rows = np.random.RandomState(0).randint(20, size=(120, 2)).astype(float)
+    encoder = TargetEncoder(random_state=0).fit(rows, np.arange(120) % 3)
+    again = load(save(encoder, tmp_path / "encoder.vicinal"))
+    np.testing.assert_array_equal(again.transform(rows), encoder.transform(rows))
 
 
 def test_sparse_rows_survive(tmp_path):

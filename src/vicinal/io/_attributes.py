@@ -51,8 +51,9 @@ _TABLE = {
     "validation_fraction verbose verbose_feature_names_out warm_start _sign pattern n_splits "
     "max_train_size test_size train_size TimeSeriesSplit.gap _default_test_size "
     "extrapolate Kernel.metric has_uint32 uinteger has_gauss gauss",
-    "number": "a_ b_ _beta_loss _gamma beta_ constant_value gamma_ target_mean_ X_max_ X_min_ _tol "
+    "number": "a_ b_ _beta_loss _gamma beta_ constant_value gamma_ X_max_ X_min_ _tol "
     "K_fit_all_ HuberRegressor.scale_ best_threshold_ epsilon_ quantile power delta",
+    "number | float c": "target_mean_",
     # Statistics of the fit, which predictions do not depend on.
     "numbers": "C_ Cs_ _average_coef _average_intercept _best_coefs _best_intercepts _counts "
     "_ewa_inertia _ewa_inertia_min _expanded_class_weight _num_iter _standard_coef "
