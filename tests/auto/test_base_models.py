@@ -84,8 +84,14 @@ def test_boosted_trees_are_symmetric_up_to_some_rows(is_classification, has_cate
     names = [first.name, *(spec.name for spec in others)]
     both = ["boosted symmetric trees", "gradient boosting (target statistics)"]
     assert names == both[: 1 + mask[0]]
-    names = [spec.name for spec in boosting(replace(shape, n_rows=20_000), {})]
+    names = [spec.name for spec in boosting(replace(shape, n_rows=40_000), {})]
     assert names == ["gradient boosting", "gradient boosting (target statistics)"][: 1 + mask[0]]
+
+
+@pytest.mark.parametrize(("n_rows", "n_bins"), [(5000, 128), (5001, 254)])
+def test_numbers_of_many_rows_are_predicted_with_fine_bins(n_rows, n_bins):
+    (spec,) = boosting(TableShape(n_rows, 4, 1, False, False, None, None), {})
+    assert spec.estimator.max_bins == n_bins
 
 
 @pytest.mark.parametrize(("n_columns", "n_classes"), [(784, 10), (64, 10), (784, 2)])
@@ -146,7 +152,7 @@ def test_boosting_is_skipped_for_few_labelled_rows(n_rows, n_specs):
 @pytest.mark.parametrize("is_classification", [True, False])
 def test_splits_of_many_columns_sample_some(n_columns, share, is_classification):
     shape = TableShape(
-        20_000, n_columns, 1 + is_classification, is_classification, False, None, None
+        40_000, n_columns, 1 + is_classification, is_classification, False, None, None
     )
     (spec,) = boosting(shape, {})
     # Where few columns matter, regression would lose by it.

@@ -47,13 +47,14 @@ _MAX_LOGISTIC_SIZE = 3e6
 _MAX_BOOSTED_CLASSES, _WIDE, _MAX_BOOSTED_CELLS = 10, 200, 1e7
 _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
 # Symmetric trees have a smaller held-out loss than histogram boosting, which is faster on large
-# tables.
-_MAX_SYMMETRIC_ROWS = 10_000
+# tables. Of many rows, numbers to predict depend on finer bins.
+_MAX_SYMMETRIC_ROWS, _FINE_ROWS, _FINE_BINS = 30_000, 5000, 254
 # Of fewer rows, random trees and trees that see all columns are two base models: the average is
 # better than a choice. Of more rows, ``bootstrap="auto"`` chooses by held-out rows.
 _BOTH_ROWS = 2000
 # Histogram boosting with categories: a slow rate, with many rows stopped early. Of many columns
 # every split samples some: trees that differ average better.
+_MAX_SLOW_ROWS = 10_000
 _SLOW = {"learning_rate": 0.05, "max_leaf_nodes": 8, "max_iter": 150}
 _STOPPED = {"learning_rate": 0.05, "max_leaf_nodes": 16, "max_iter": 500, "early_stopping": True}
 # A second gradient metric is learned where its start is within a factor of the better one, and the
@@ -374,12 +375,14 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
                 trees = clone(trees).set_params(max_features=1.0, bootstrap=False)
                 yield spec(f"{_SYMMETRIC} (all columns)", trees, seconds=seconds)
         else:
+            if shape.n_rows > _FINE_ROWS:
+                options["max_bins"] = _FINE_BINS
             trees = ObliviousBoostingRegressor(**options, **quantile)
             # The average of two runs gains more than the one that is tried.
             yield spec(_SYMMETRIC, trees, seconds=2.0 * seconds, bonus=0.02)
     has_categories = categorical is not None and bool(categorical.any())
     is_slow = has_categories and shape.is_classification
-    settings = _SLOW if shape.n_rows <= _MAX_SYMMETRIC_ROWS else _STOPPED if is_slow else {}
+    settings = _SLOW if shape.n_rows <= _MAX_SLOW_ROWS else _STOPPED if is_slow else {}
     n_columns = shape.n_columns if categorical is None else len(categorical)
     if n_columns >= MANY_COLUMNS and (shape.is_classification or settings):
         settings = settings | {"max_features": COLUMN_SHARE}
