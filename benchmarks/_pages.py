@@ -11,7 +11,7 @@ RESULTS = Path(os.environ.get("VICINAL_RESULTS", ROOT / "docs" / "results"))
 PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "auto": (
         "AutoClassifier and AutoRegressor compared with other libraries",
-        ("comparison", "autogluon", "families", "auto", "frames"),
+        ("comparison", "tables", "autogluon", "families", "auto", "frames"),
     ),
     "cost": (
         "Fit time, prediction time, memory and file size",
