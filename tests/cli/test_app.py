@@ -547,3 +547,17 @@ def test_without_its_extra_the_command_prints_what_to_install():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr.strip().endswith("pip install 'vicinal[cli]'")
+
+
+def test_the_table_of_serve_may_have_any_delimiter(model, table, tmp_path, monkeypatch):
+    served = pytest.importorskip("vicinal.serve")
+    pytest.importorskip("pandas")
+    given = []
+    monkeypatch.setattr(served, "serve", lambda model, table, **_: given.append(table))
+    path = tmp_path / "people.txt"
+    table.write_csv(path, separator="~")
+    try:
+        assert run(["serve", str(model), "--table", str(path), "--delimiter", "~"]) == 0
+    finally:
+        gc.enable()
+    assert list(given[0].columns) == ["age", "city"]

@@ -228,6 +228,7 @@ def serve_model(
         bool, Option(help="Write one line of JSON for each request to the standard error.")
     ] = True,
     strict: shared.StrictRows = False,
+    delimiter: shared.Delimiter = None,
 ) -> None:
     """Serve a model over HTTP, with an interactive page.
 
@@ -249,7 +250,8 @@ def serve_model(
     stored = _stored_model.StoredModel(model)
     rows = y = None
     if table is not None:
-        X, y, _ = stored.labelled(_read_table.read_table(table).head(_SERVED_ROWS))
+        frame = _read_table.read_table(table, delimiter)
+        X, y, _ = stored.labelled(frame.head(_SERVED_ROWS))
         rows = pandas.DataFrame(X.to_dict(as_series=False))
     decided = stored.decided()
     address = f"[{host}]" if ":" in host else host
