@@ -181,3 +181,14 @@ def test_columns_of_a_frame_are_read_as_their_values(n_rows):
         expected = read_column(frame.astype(object), j)
         assert values.dtype == expected.dtype
         np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize("dtype", [complex, np.complex64, object])
+def test_complex_numbers_are_refused_by_the_name_of_their_column(dtype):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"size": [1.0, 2.0], "wave": np.array([1 + 2j, 3], dtype=dtype)})
+    for read in (lambda: read_column(frame, 1), lambda: ReadFrame(frame)):
+        with pytest.raises(ValueError, match="'wave' holds complex numbers.*imaginary parts"):
+            read()
+    with pytest.raises(ValueError, match="'x1' holds complex numbers"):
+        read_column(frame.to_numpy(dtype=object), 1)

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._base._tables import column_names
+
 # Texts that stand for a value that is not there.
 MISSING_TEXTS = frozenset("|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"))
 _NESTED = (list, tuple, dict, set, np.ndarray, bytes)
@@ -39,8 +41,10 @@ def read_column(X: Any, j: int) -> np.ndarray:
     if isinstance(X, ReadFrame):
         return X.arrays[j]
     if hasattr(X, "get_columns"):
-        return _read_polars(X.to_series(j))
-    return _read_stored(X, j, X.iloc[:, j].array) if hasattr(X, "iloc") else _read_array(X[:, j])
+        return _read_polars(X, j)
+    if hasattr(X, "iloc"):
+        return _read_stored(X, j, X.iloc[:, j].array)
+    return _read_array(X, j, X[:, j])
 
 
 def is_category(X: Any, j: int) -> bool:
@@ -69,29 +73,30 @@ def missing_values(values: np.ndarray) -> np.ndarray:
     return np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
 
 
-def _read_array(column: np.ndarray) -> np.ndarray:
+def _read_array(X: Any, j: int, column: np.ndarray) -> np.ndarray:
     if column.dtype.kind in "biuf":
         return column.astype(np.float64)
     if column.dtype.kind == "M":
         return column.astype("datetime64[us]")
     if column.dtype.kind == "m":
         return column.astype("timedelta64[us]")
-    return _read_objects(column.tolist())
+    return _read_objects(X, j, column.tolist())
 
 
 def _read_stored(X: Any, j: int, column: Any) -> np.ndarray:
     """Return column ``j`` of a frame of pandas, whose array is ``column``."""
     if type(column) is np.ndarray:
-        return _read_array(column)
+        return _read_array(X, j, column)
     if type(column.dtype).__name__ != "CategoricalDtype":
-        return _read_pandas(X.iloc[:, j])
+        return _read_pandas(X, j)
     codes, known = column.codes.tolist(), column.categories
     known = known if len(codes) < len(known) else known.tolist()
     # Code -1 is a missing value.
-    return _read_objects([known[code] if code >= 0 else math.nan for code in codes])
+    return _read_objects(X, j, [known[code] if code >= 0 else math.nan for code in codes])
 
 
-def _read_pandas(series: Any) -> np.ndarray:
+def _read_pandas(X: Any, j: int) -> np.ndarray:
+    series = X.iloc[:, j]
     if type(series.dtype).__name__ == "PeriodDtype":
         series = series.dt.to_timestamp()  # the start of each
     kind = getattr(series.dtype, "kind", "O")
@@ -102,12 +107,14 @@ def _read_pandas(series: Any) -> np.ndarray:
         return series.to_numpy(dtype="datetime64[us]")
     if kind == "m":
         return series.to_numpy(dtype="timedelta64[us]")
-    return _read_objects((series if series.dtype == object else series.astype(object)).tolist())
+    series = series if series.dtype == object else series.astype(object)
+    return _read_objects(X, j, series.tolist())
 
 
-def _read_polars(series: Any) -> np.ndarray:
+def _read_polars(X: Any, j: int) -> np.ndarray:
     import polars as pl
 
+    series = X.to_series(j)
     dtype = series.dtype
     if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
         return series.cast(pl.Float64).to_numpy().astype(np.float64)
@@ -121,16 +128,21 @@ def _read_polars(series: Any) -> np.ndarray:
         return series.cast(pl.Int64).cast(pl.Float64).to_numpy() / 1e9
     if dtype in (pl.Categorical, pl.Enum):
         series = series.cast(pl.String)
-    return _read_objects(series.to_list())
+    return _read_objects(X, j, series.to_list())
 
 
-def _read_objects(values: list[Any]) -> np.ndarray:
+def _read_objects(X: Any, j: int, values: list[Any]) -> np.ndarray:
     """Bring Python objects to the narrowest of the four kinds that holds them all."""
     if set(map(type, values)) <= {str, type(None)}:
         texts = {value: _text(value) for value in set(values)}  # long columns repeat a few
         return np.fromiter((texts[value] for value in values), dtype=object, count=len(values))
     known = [None if _is_null(value) else value for value in values]
     kinds = {type(value) for value in known if value is not None}
+    if any(issubclass(kind, complex | np.complexfloating) for kind in kinds):
+        raise ValueError(
+            f"the column {column_names(X)[j]!r} holds complex numbers, which have no order; make "
+            "columns of their real and imaginary parts."
+        )
     if all(issubclass(kind, Number | Decimal | np.bool_) for kind in kinds):
         return np.array([math.nan if value is None else float(value) for value in known])
     if all(issubclass(kind, date | np.datetime64) for kind in kinds):
