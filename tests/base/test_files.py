@@ -10,7 +10,7 @@ import time
 import pytest
 from tests.common.processes import posix
 
-from vicinal._base import _files, whole_file, write_whole
+from vicinal._base import _files, counted, whole_file, write_whole
 
 
 @pytest.mark.parametrize(("content", "expected"), [("é", "é".encode()), (b"\x00\x01", b"\x00\x01")])
@@ -130,3 +130,17 @@ def test_a_pipe_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not a regular file, choose another path"):
         write_whole(tmp_path / "pipe", "text")
     assert [entry.is_fifo() for entry in tmp_path.iterdir()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (0, "row", "0 rows"),
+        (1, "row", "1 row"),
+        (1200, "class", "1,200 classes"),
+        (1, "category", "1 category"),
+        (2, "category", "2 categories"),
+    ],
+)
+def test_a_noun_is_singular_for_one(number, noun, text):
+    assert counted(number, noun) == text

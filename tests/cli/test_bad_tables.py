@@ -115,7 +115,7 @@ def test_several_problems_are_counted(tmp_path, capsys):
     table = tmp_path / "table.csv"
     frame(void=[None] * N, hole=[None] * N).write_csv(table)
     assert run(["compare", str(table), "--target", "label", "--strict"]) == 2
-    assert "(and 1 more columns)" in capsys.readouterr().err
+    assert "(and 1 more column)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,7 @@ def test_groups_weights_and_columns_to_drop_by_comma(tmp_path, capsys):
     arguments = ["fit", str(tmp_path / "t.csv"), "-t", "y", "-m", "logistic", "-o", str(model)]
     assert run([*arguments, "--drop", "u,v", "--group", "who", "--weight", "w"]) == 0
     printed = capsys.readouterr().err
-    assert "90 rows, 1 columns" in printed
+    assert "90 rows, 1 column;" in printed
     assert re.search(r"on held-out rows: accuracy (1|0\.9)", printed)
 
 

@@ -190,7 +190,7 @@ def test_what_cannot_be_predicted_is_an_error(wine):
     X, y = wine
     weights = np.ones(len(X))
     weights[3] = 0.0
-    with pytest.raises(ValueError, match="zero for 1 rows"):
+    with pytest.raises(ValueError, match="zero for 1 row,"):
         LocalClassifier(metric="euclidean").held_out(X, y, sample_weight=weights)
 
 

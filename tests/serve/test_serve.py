@@ -236,8 +236,8 @@ def test_unseen_values_are_warnings_of_the_response(people):
     found = client.post("/predict?typicality=true", json={"rows": rows})
     assert found.status_code == 200
     assert found.json()["warnings"] == [
-        "'age': 1 missing values where training rows have none",
-        "'city': 1 unseen categories such as \"Qo'noS\"",
+        "'age': 1 missing value where training rows have none",
+        "'city': 1 unseen category such as \"Qo'noS\"",
     ]
     plain = client.post("/predict", json={"rows": rows[1:]}).json()
     assert "warnings" not in plain
@@ -264,7 +264,7 @@ def test_infinity_is_refused_by_models_that_would_take_it():
     [
         ("age,city,age\n1,Rome,2\n", "'age' twice"),
         ("age\n1\n", "'city' is missing"),
-        ("age,city\n1,Rome\n2\n", "row 1 of the CSV text has 1 cells"),
+        ("age,city\n1,Rome\n2\n", "row 1 of the CSV text has 1 cell,"),
         ("age,city\n", "at least one row"),
         ('age,city\n1,"Rome\n', "is not valid"),
     ],

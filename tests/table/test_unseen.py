@@ -19,13 +19,13 @@ from vicinal.table._columns import OneHotColumn
 from vicinal.uncertainty import ConformalClassifier
 
 ODD = {
-    "gender": ("Klingon", "'gender': 1 unseen categories such as 'Klingon'"),
-    "town": ("Atlantis", "'town': 1 unseen categories such as 'Atlantis'"),
-    "age": ("old", "'age': 1 values that are not numbers such as 'old'"),
-    "fare": (np.inf, "'fare': 1 infinite numbers such as 'inf'"),
-    "born": ("soon", "'born': 1 values that are not dates such as 'soon'"),
-    "likes": ("tea;gagh", "'likes': 1 unseen categories such as 'tea;gagh'"),
-    "pulse": ("high", "'pulse': 1 values that are not numbers such as 'high'"),
+    "gender": ("Klingon", "'gender': 1 unseen category such as 'Klingon'"),
+    "town": ("Atlantis", "'town': 1 unseen category such as 'Atlantis'"),
+    "age": ("old", "'age': 1 value that is not a number such as 'old'"),
+    "fare": (np.inf, "'fare': 1 infinite number such as 'inf'"),
+    "born": ("soon", "'born': 1 value that is not a date such as 'soon'"),
+    "likes": ("tea;gagh", "'likes': 1 unseen category such as 'tea;gagh'"),
+    "pulse": ("high", "'pulse': 1 value that is not a number such as 'high'"),
 }
 
 
@@ -80,14 +80,16 @@ def test_values_that_no_training_row_has_are_named(people, y, encoding, name):
 def test_missing_values_are_named_where_training_rows_have_none(people, y):
     encoder = TableEncoder().fit(people, y)
     found = encoder.unseen_values(changed(people, age=None, fare=None, gender=None))
-    problem = "1 missing values where training rows have none"
+    problem = "1 missing value where training rows have none"
     assert [str(part) for part in found] == [f"'gender': {problem}", f"'fare': {problem}"]
 
 
 def test_another_type_is_named(people, y):
     encoder = TableEncoder().fit(people, y)
-    found = encoder.unseen_values(people.assign(fare=pd.Timestamp("2020-01-01")))
+    table = people.assign(fare=pd.Timestamp("2020-01-01"))
+    found = encoder.unseen_values(table)
     assert [(part.column, part.problem) for part in found] == [("fare", "values of another type")]
+    assert str(encoder.unseen_values(table[:1])[0]).startswith("'fare': 1 value of another type")
 
 
 def test_values_are_known_though_they_are_encoded_by_rule():
@@ -103,7 +105,7 @@ def test_values_are_known_though_they_are_encoded_by_rule():
 
 def test_one_warning_per_call(people, model):
     X = changed(people, gender="Klingon", age="old", fare=None)
-    line = "'gender': 1 unseen .* 'age': 1 values that are not numbers .* 'fare': 1 missing"
+    line = "'gender': 1 unseen .* 'age': 1 value that is not a number .* 'fare': 1 missing"
     for call in (model.predict, model.predict_proba, model.predict_set, model.contributions):
         with pytest.warns(UserWarning, match=line) as caught:
             call(X)
@@ -120,7 +122,7 @@ def test_unseen_values_can_be_refused_or_ignored(people, y, model):
     X = changed(people, gender="Klingon")
     strict = make_pipeline(TableEncoder(unseen="error"), GaussianNB())
     strict.fit(people, y).predict(people)
-    with pytest.raises(ValueError, match="'gender': 1 unseen categories such as 'Klingon'"):
+    with pytest.raises(ValueError, match="'gender': 1 unseen category such as 'Klingon'"):
         strict.predict(X)
     try:
         model.set_params(unseen="error")

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal._base._files import counted
 from vicinal._base._tables import column_names
 
 
@@ -316,7 +317,8 @@ def path_section(model: Any, X: Any, columns: RowColumns) -> ExplanationSection:
         node = int((tree.children_left if goes_left else tree.children_right)[node])
         rows.append((condition, columns.values[j], int(tree.n_node_samples[node])))
     size = int(tree.n_node_samples[node])
-    summary = f"The row satisfies {len(rows)} conditions; its leaf holds {size} training rows."
+    path, leaf = counted(len(rows), "condition"), counted(size, "training row")
+    summary = f"The row satisfies {path}; its leaf holds {leaf}."
     values: dict[str, Any] = {"leaf": node, "leaf_size": size}
     if hasattr(model, "classes_") and tree.n_outputs == 1:
         share = tree.value[node, 0] / tree.value[node, 0].sum()

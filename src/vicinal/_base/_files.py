@@ -71,6 +71,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun: ``1 row``, ``12 rows``, ``0 categories``."""
+    if number != 1:
+        stem, end = (noun[:-1], "ies") if noun.endswith("y") else (noun, "s")
+        noun = f"{stem}{'e' * stem.endswith('s')}{end}"
+    return f"{number:,} {noun}"
+
+
 def quoted(names: Iterable, limit: int = 8) -> str:
     """Return names in quotes, the first few of many."""
     names = list(names)

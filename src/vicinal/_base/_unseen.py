@@ -8,6 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+# What a single value is called, by what several are called.
+_OF_ONE = {
+    "unseen categories": "unseen category",
+    "values that are not numbers": "value that is not a number",
+    "values that are not dates": "value that is not a date",
+    "values of another type": "value of another type",
+    "infinite numbers": "infinite number",
+    "missing values where training rows have none": "missing value where training rows have none",
+}
 _IS_QUIET: ContextVar[bool] = ContextVar("is_quiet", default=False)
 
 
@@ -36,7 +45,9 @@ class UnseenValues(NamedTuple):
 
     def __str__(self) -> str:
         such = f" such as {self.example!r}" if self.example else ""
-        return f"{self.column!r}: {int(self.rows.sum()):,} {self.problem}{such}"
+        count = int(self.rows.sum())
+        problem = _OF_ONE[self.problem] if count == 1 else self.problem
+        return f"{self.column!r}: {count:,} {problem}{such}"
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from vicinal._base import (
     as_numpy,
     atomic_fit,
     atomic_fit_blocks,
+    counted,
     device_classes,
     documented,
     import_optional,
@@ -691,7 +692,8 @@ def _warn_of_rare_classes(classes: np.ndarray, counts: np.ndarray, n_folds: int)
     if len(rare):
         labels = classes.tolist()
         shown = [f"{labels[k]!r} has {counts[k]}" for k in rare[:_SHOWN_CLASSES]]
-        more = f" and {len(rare) - len(shown)} more classes" if len(rare) > len(shown) else ""
+        n_more = len(rare) - len(shown)
+        more = f" and {counted(n_more, 'more class')}" if n_more else ""
         warnings.warn(
             f"too few rows of a class for {n_folds} folds: {', '.join(shown)}{more}; score_ and "
             "probabilities are unreliable for it; give more rows or merge it with another class.",

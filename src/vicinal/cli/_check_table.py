@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from sklearn.pipeline import make_pipeline
 
-from vicinal._base import fit_weighted, reads_frames, takes_weights
+from vicinal._base import counted, fit_weighted, reads_frames, takes_weights
 from vicinal.cli._read_table import read_tables
 from vicinal.cli._show import InputError, log, quoted, similar
 from vicinal.table import TableEncoder
@@ -259,7 +259,7 @@ def _refuse(encoder) -> None:
         if kind != "category" and remarks:
             problems.append(f"the column {name!r}: {remarks[0]}")
     if problems:
-        more = f" (and {len(problems) - 1} more columns)" if len(problems) > 1 else ""
+        more = f" (and {counted(len(problems) - 1, 'more column')})" if len(problems) > 1 else ""
         raise InputError(f"{problems[0]}{more}; leave it out with --drop or go without --strict")
 
 
@@ -290,7 +290,8 @@ def load_table(
         title = source[0].name + (f" and {len(source) - 1} more" if len(source) > 1 else "")
         frame = read_tables(source, delimiter)
     checked = replace(check_table(frame, target, **options), title=title)
-    log(f"{title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}")
+    size = f"{checked.X.height:,} rows, {counted(checked.X.width, 'column')}"
+    log(f"{title}: {size}; {_guess(checked)}")
     for note in checked.notes:
         log(f"  note: {note}")
     return checked

@@ -51,6 +51,7 @@ def predict_rows(
     """
     import polars as pl
 
+    from vicinal._base import counted
     from vicinal._base._unseen import unreported
     from vicinal.cli import _check_table, _progress, _read_table, _stored_model
 
@@ -66,7 +67,7 @@ def predict_rows(
     if out is not None:
         _read_table.check_folder(out, "--out")
     stored.check_unseen(X, strict)
-    with unreported(), _progress.working(f"predicting {frame.height:,} rows"):
+    with unreported(), _progress.working(f"predicting {counted(frame.height, 'row')}"):
         columns |= stored.predictions(X, proba)
         if interval is not None:
             columns |= stored.limits(X, interval)
@@ -77,7 +78,7 @@ def predict_rows(
         print(_read_table.without_formulas(output).write_csv(), end="")
         return
     _read_table.write_table(output, out)
-    log(f"{output.height:,} predictions: {out}")
+    log(f"{counted(output.height, 'prediction')}: {out}")
 
 
 @app.command("explain")
@@ -314,6 +315,7 @@ def export_model(
     \b
     vicinal export people.vicinal people.onnx --table people.csv
     """
+    from vicinal._base import counted
     from vicinal.cli import _read_table, _stored_model
     from vicinal.io import OnnxExportError, to_onnx
 
@@ -327,7 +329,7 @@ def export_model(
     except (OnnxExportError, ImportError) as error:
         raise InputError(f"{str(model)!r} cannot be exported: {error}") from error
     inputs = quoted([entry.name for entry in graph.graph.input])
-    checked = "" if rows is None else f"; it agrees with the model on {rows.height:,} rows"
+    checked = "" if rows is None else f"; it agrees with the model on {counted(rows.height, 'row')}"
     log(f"graph with the inputs {inputs}: {out}{checked}")
     if stored.threshold is not None:
         log(f"  note: the graph gives probabilities; {stored.threshold}")

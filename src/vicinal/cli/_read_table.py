@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 
 import polars as pl
 
-from vicinal._base import import_optional, write_whole
+from vicinal._base import counted, import_optional, write_whole
 from vicinal.cli._show import InputError, quoted
 from vicinal.table.keys import MISSING_TEXTS
 
@@ -141,8 +141,9 @@ def _cells(text: str, separator: str, quote: str, names: list[str], path: Path) 
         for line in lines:
             if line and len(line) != len(names):
                 raise InputError(
-                    f"the table {str(path)!r} has {len(line)} values in line {lines.line_num} and "
-                    f"{len(names)} names in its header; check the delimiter and the quotes"
+                    f"the table {str(path)!r} has {counted(len(line), 'value')} in line "
+                    f"{lines.line_num} and {counted(len(names), 'name')} in its "
+                    "header; check the delimiter and the quotes"
                 ) from None
             rows += [line] if line else []
         return pl.DataFrame(rows[1:], schema=dict.fromkeys(names, pl.String), orient="row")

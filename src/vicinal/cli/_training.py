@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.metrics import get_scorer_names
 
 import vicinal
-from vicinal._base import _clock, last_step, write_whole
+from vicinal._base import _clock, counted, last_step, write_whole
 from vicinal._base._held_out import OutOfFold
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._check_table import CheckedTable, fingerprint
@@ -369,7 +369,7 @@ def _metric_for_rare(checked: CheckedTable, n_folds: int) -> tuple[str | None, s
         return None, ""
     label = repr(str(classes[rarest]))
     if counts[rarest] < n_folds and not several:
-        return None, f"  note: {label} has {counts[rarest]} rows, fewer than folds"
+        return None, f"  note: {label} has {counted(counts[rarest], 'row')}, fewer than folds"
     metric = "balanced_accuracy" if several else "roc_auc"
     return metric, f"  note: {label} is {100 * share:.2g} % of the rows"
 

@@ -10,7 +10,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.utils.validation import check_is_fitted
 
 import vicinal
-from vicinal._base import import_optional, is_frame, write_whole
+from vicinal._base import counted, import_optional, is_frame, write_whole
 from vicinal._base._wrappers import encoder_of, split_steps, split_threshold
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _pretrained, _trees  # noqa: F401
@@ -145,7 +145,8 @@ def _width(model: Any, X: Any) -> int:
     if width is None:
         raise OnnxExportError(f"{type(model).__name__} has no n_features_in_; pass a fitted model.")
     if X is not None and X.shape[1] != width:
-        raise OnnxExportError(f"X has {X.shape[1]} columns, but the model expects {width}.")
+        found = counted(X.shape[1], "column")
+        raise OnnxExportError(f"X has {found}, but the model expects {width}.")
     return int(width)
 
 

@@ -15,6 +15,7 @@ from vicinal._base import (
     atomic_fit,
     class_factors,
     codes_among,
+    counted,
     documented,
     query_rows,
     random_seeds,
@@ -556,7 +557,8 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
         X = check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != len(self.unwhitening_):
             raise ValueError(
-                f"X has {X.shape[1]} columns, but whitened samples have {len(self.unwhitening_)}; "
+                f"X has {counted(X.shape[1], 'column')}, but whitened samples have "
+                f"{len(self.unwhitening_)}; "
                 "pass what transform returned."
             )
         return X @ self.unwhitening_ + self.mean_

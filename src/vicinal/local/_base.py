@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import documented, held_out_by_folds
+from vicinal._base import counted, documented, held_out_by_folds
 from vicinal._base._compat import RUN_CONSTRAINTS, HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import (
     ExplainRowMixin,
@@ -153,8 +153,8 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         data = local_data(model, X, y, sample_weight, groups)
         if len(data) != len(y):
             raise ValueError(
-                f"sample_weight is zero for {len(y) - len(data)} rows, but held_out predicts every "
-                "row; remove those rows from X and y first."
+                f"sample_weight is zero for {counted(len(y) - len(data), 'row')}, but held_out "
+                "predicts every row; remove those rows from X and y first."
             )
         if data.classes is not None:
             model.classes_ = data.classes

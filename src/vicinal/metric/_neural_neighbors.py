@@ -27,6 +27,7 @@ from vicinal._base import (
     class_factors,
     codes_among,
     computing_device,
+    counted,
     documented,
     fold_entries,
     free_memory,
@@ -236,8 +237,8 @@ class _NeuralNeighbors(
         data = model._data(X, y, sample_weight)
         if len(data) < num_samples(X):
             raise ValueError(
-                f"{num_samples(X) - len(data)} rows have sample_weight=0, but held_out predicts "
-                "every row; remove those rows from X, y and folds."
+                f"sample_weight is zero for {counted(num_samples(X) - len(data), 'row')}, but "
+                "held_out predicts every row; remove those rows from X, y and folds."
             )
         voters = model._learn(data)
         trained: list[dict] = []

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from vicinal._base import Progress, _clock
+from vicinal._base import Progress, _clock, counted
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import plain
 from vicinal._base._held_out import OutOfFold
@@ -165,7 +165,7 @@ class ModelReport(Page):
                 facts.append((name, f"{percent(value)} ({percent(low)} to {percent(high)})"))
                 facts.append(("most frequent class", percent(most)))
         n_rows, n_columns = np.shape(self.X)
-        size = f"{number(n_rows)} rows, {number(n_columns)} columns"
+        size = f"{number(n_rows)} rows, {counted(n_columns, 'column')}"
         return _summary_items(content, size, facts, content["notes"])
 
     # --- parts of the page ---
@@ -438,7 +438,7 @@ class ComparisonReport(Page):
             if len(gains) > 1:
                 text += f" ± {2 * np.std(gains, ddof=1) / len(gains) ** 0.5:.3g} (2 se)"
             found.append((f"gain over {baseline.name}", text))
-        size = f"{number(board.n_samples)} rows, {number(board.n_features)} columns"
+        size = f"{number(board.n_samples)} rows, {counted(board.n_features, 'column')}"
         return _summary_items(content, size, found, [board.warning] if board.warning else [])
 
     def _metric(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+from vicinal._base import counted
 from vicinal._base._parallel import check_stopped, stopped_by
 
 _CODE = re.compile(r"[+-]?0\d+|.*_.*")
@@ -86,8 +87,8 @@ def read_csv(body: bytes, columns: Sequence[str], limits: Limits) -> dict[str, l
             if len(row) != len(header):
                 raise RequestError(
                     400,
-                    f"row {len(found)} of the CSV text has {len(row)} cells, but the header has "
-                    f"{len(header)}.",
+                    f"row {len(found)} of the CSV text has {counted(len(row), 'cell')}, but the "
+                    f"header has {len(header)}.",
                 )
             found.append([_read_cell(row[j]) for j in wanted])
             check_stopped()

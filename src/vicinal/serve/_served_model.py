@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import _explanation, _wrappers, import_optional, is_frame, last_step
+from vicinal._base import _explanation, _wrappers, counted, import_optional, is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._parallel import check_stopped
 from vicinal._base._unseen import unreported
@@ -148,7 +148,8 @@ class ServedModel:
     def _by_position(self, rows: list) -> dict[str, list]:
         width = len(self.columns)
         if not all(isinstance(row, list) and len(row) == width for row in rows):
-            raise RequestError(400, f"every row must be an object, or a list of {width} values.")
+            values = counted(width, "value")
+            raise RequestError(400, f"every row must be an object, or a list of {values}.")
         return {name: [row[j] for row in rows] for j, name in enumerate(self.columns)}
 
     def frame(self, columns: Mapping[str, list]) -> Any:

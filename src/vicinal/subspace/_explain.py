@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._base import counted
 from vicinal._base._explanation import (
     ExplanationSection,
     RowColumns,
@@ -53,10 +54,11 @@ def cluster_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanatio
         (f"cluster {c}", int(model.cluster_sizes_[c]), float(distance[c]))
         for c in np.argsort(distance, kind="stable")
     ]
+    size = int(model.cluster_sizes_[cluster])
     predicts = "the model of all rows" if model.prediction == "exact" else "its own model"
     summary = (
         f"The row belongs to cluster {cluster} of {model.n_clusters_}, which held "
-        f"{int(model.cluster_sizes_[cluster])} training rows; {predicts} predicts."
+        f"{counted(size, 'training row')}; {predicts} predicts."
     )
     head = ("cluster", "training rows", "distance")
     values = {"cluster": cluster, "n_clusters": int(model.n_clusters_)}

@@ -12,6 +12,7 @@ from vicinal._base import (
     atomic_fit,
     check_groups,
     check_is_table,
+    counted,
     documented,
     is_frame,
     quoted,
@@ -243,7 +244,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         >>> encoder = TableEncoder().fit(pd.DataFrame({"sex": ["male", "female"] * 9}))
         >>> for found in encoder.unseen_values(pd.DataFrame({"sex": ["male", "Klingon"]})):
         ...     print(found)
-        'sex': 1 unseen categories such as 'Klingon'
+        'sex': 1 unseen category such as 'Klingon'
         """
         return self._unseen_in(self._read(X)[1])
 
@@ -273,8 +274,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Z = check_array(X, ensure_all_finite="allow-nan")
         if Z.shape[1] != len(self.sources_):
             raise ValueError(
-                f"X has {Z.shape[1]} columns, but encoded rows have {len(self.sources_)}; pass "
-                "what transform returned."
+                f"X has {counted(Z.shape[1], 'column')}, but encoded rows have "
+                f"{len(self.sources_)}; pass what transform returned."
             )
         table = np.full((len(Z), self.n_features_in_), None, dtype=object)
         start = 0

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
-from vicinal._base import check_is_table, check_labels, is_frame, narrowed
+from vicinal._base import check_is_table, check_labels, counted, is_frame, narrowed
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import column_names, is_missing, sampled_rows
 from vicinal._conformal import HeldOutRows
@@ -215,10 +215,10 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
     n = len(rows)
     disguised = any(row[1].startswith("-9") for row in rows)
     summary = (
-        f"{n} column{'s' * (n > 1)} of {X.shape[1]} {'are' if n > 1 else 'is'} uninformative"
+        f"{counted(n, 'column')} of {X.shape[1]} {'are' if n > 1 else 'is'} uninformative"
         f"{' or may code missing values as numbers' * disguised}:"
         if rows
-        else f"All {X.shape[1]} columns vary, and none numbers or names the rows."
+        else f"No column of {X.shape[1]} is constant, and none numbers or names the rows."
     )
     return Findings(summary, table_of(rows, {"column": object, "issue": object, "share": float}))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import import_optional
+from vicinal._base import counted, import_optional
 from vicinal._base._explanation import plain, show
 
 _SHOWN, _SHOWN_COLUMNS, _LONGEST = 10, 30, 24
@@ -207,7 +207,7 @@ class TableCheck:
         }
 
     def __repr__(self) -> str:
-        parts = [f"{self.n_rows} rows, {self.n_columns} columns"]
+        parts = [f"{self.n_rows} rows, {counted(self.n_columns, 'column')}"]
         parts += [repr(self.findings[name]) for name in self.found]
         clear = [name for name in self.findings if name not in self.found]
         if clear:
@@ -233,4 +233,4 @@ class TableCheck:
         parts = [
             f"<h4>{escape(name)}</h4>{part._repr_html_()}" for name, part in self.findings.items()
         ]
-        return f"<p>{self.n_rows} rows, {self.n_columns} columns</p>" + "".join(parts)
+        return f"<p>{self.n_rows} rows, {counted(self.n_columns, 'column')}</p>" + "".join(parts)

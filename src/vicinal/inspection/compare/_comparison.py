@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._base import counted
 from vicinal._base._held_out import OutOfFold
 from vicinal.inspection.checks import html_table
 
@@ -207,7 +208,7 @@ class Comparison:
     def _headline(self) -> str:
         direction = "higher" if self.sign > 0 else "lower"
         return (
-            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
+            f"{self.n_samples} rows, {counted(self.n_features, 'column')}, {self.n_folds}-fold "
             f"{self.metric_label}, {direction} is better"
         )
 

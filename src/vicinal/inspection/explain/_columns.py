@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vicinal._base import import_optional, is_frame
+from vicinal._base import counted, import_optional, is_frame
 from vicinal._base._compat import rows_of
 from vicinal._base._explanation import RowColumns, is_number, values_of
 from vicinal._base._tables import column_names, is_missing
@@ -46,8 +46,8 @@ def names_of(table: Any, feature_names: Sequence[str] | None, model: Any) -> lis
         return column_names(table, model)
     if len(feature_names) != table.shape[1]:
         raise ValueError(
-            f"feature_names has {len(feature_names)} entries, but the row has {table.shape[1]} "
-            "columns."
+            f"feature_names has {counted(len(feature_names), 'entry')}, but the row has "
+            f"{counted(table.shape[1], 'column')}."
         )
     return [str(name) for name in feature_names]
 

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import as_numpy, is_frame
+from vicinal._base import as_numpy, counted, is_frame
 from vicinal._base._compat import neighbor_targets, num_samples, rows_of
 from vicinal._base._explanation import (
     ExplanationSection,
@@ -309,8 +309,8 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
     table = list(zip(rows.tolist(), target.tolist(), distance.tolist(), strict=True))
     nearest, farthest = show(float(distance.min())), show(float(distance.max()))
     summary = (
-        f"The prediction averages {len(rows)} training rows, at distances from {nearest} to "
-        f"{farthest}."
+        f"The prediction averages {counted(len(rows), 'training row')}, at distances from "
+        f"{nearest} to {farthest}."
     )
     head = ("training row", "target", "distance")
     values = {"n_neighbors": len(rows)}

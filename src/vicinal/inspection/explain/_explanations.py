@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import documented, import_optional
+from vicinal._base import counted, documented, import_optional
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import is_number, show
 from vicinal._base._tables import column_values
@@ -82,7 +82,7 @@ class Explanations:
         return self._explain_row(row % len(self))
 
     def __repr__(self) -> str:
-        return f"<Explanations of {len(self)} rows, {len(self.names)} columns>"
+        return f"<Explanations of {len(self)} rows, {counted(len(self.names), 'column')}>"
 
     def code_of(self, label: Any = None) -> int:
         """Return the position of an output.
