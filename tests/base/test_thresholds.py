@@ -10,11 +10,13 @@ from sklearn.model_selection import (
     GridSearchCV,
     TunedThresholdClassifierCV,
 )
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import last_step
 from vicinal._base._wrappers import split_threshold, with_threshold
+from vicinal.ensemble import BayesianModelAveragingClassifier
 from vicinal.inspection import explain
 
 
@@ -78,3 +80,19 @@ def test_explanations_are_about_the_prediction_of_the_threshold(table):
     assert found.prediction == "yes"
     change = np.array(list(found["counterfactual"].values["counterfactual"].values()))
     assert 0.05 < model.predict_proba([change])[0, 1] < 0.1
+
+
+@pytest.mark.parametrize("value", [0.1, 0.9])
+def test_contributions_of_base_models_are_about_the_prediction_of_the_threshold(table, value):
+    X, y = table
+    estimators = [("logistic", LogisticRegression()), ("bayes", GaussianNB())]
+    model = BayesianModelAveragingClassifier(estimators, weighting="pseudo_bma+", random_state=0)
+    model.fit(X, y)
+    share = model.predict_proba(X)[:, 1]
+    at = np.argmin(np.abs(share - (0.3 if value < 0.5 else 0.7)))
+    predicted, probability = ("yes", share[at]) if value < 0.5 else ("no", 1.0 - share[at])
+    found = explain(with_threshold(model, "yes", value), X[at])
+    section = found["base_models"]
+    assert found.prediction == predicted != model.predict(X[[at]])[0]
+    assert section.summary.endswith(f"add up to the probability of {predicted}.")
+    assert sum(row[4] for row in section.rows) == pytest.approx(probability)

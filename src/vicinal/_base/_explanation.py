@@ -127,7 +127,11 @@ class RowColumns:
     rates : ndarray
         Change of each column per unit of its source, which converts coefficients to units of the
         table; one for categories and for columns with several sources.
+    label : object
+        Predicted class, if a decision threshold selects it; ``None`` for the most probable class.
     """
+
+    label: Any = None
 
     def __init__(
         self, names: list[str], sources: list[str | None], values: list[Any], rates: np.ndarray
@@ -335,6 +339,7 @@ def base_model_section(
     predictions: np.ndarray,
     classes: np.ndarray | None,
     summary: str,
+    label: Any = None,
     **values: Any,
 ) -> ExplanationSection:
     """Return the base models of a weighted mean; contributions add up to its prediction.
@@ -351,12 +356,16 @@ def base_model_section(
         Labels; ``None`` for a regressor.
     summary : str
         What the base models are.
+    label : object, default=None
+        Class whose probability is explained; ``None`` is the most probable one.
     **values
         Single numbers.
     """
     head: tuple[str, ...]
     parts = np.asarray(weights)[:, None] * predictions
     at = 0 if classes is None else int(parts.sum(axis=0).argmax())
+    if label is not None:
+        at = np.asarray(classes).tolist().index(label)
     rows: list[tuple] = []
     for m in np.argsort(-np.asarray(weights), kind="stable"):
         value, weight, part = float(predictions[m, at]), float(weights[m]), float(parts[m, at])

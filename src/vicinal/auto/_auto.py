@@ -278,10 +278,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
             summary = f"{len(models)} base models, weighted by their held-out predictions."
         score = {"score": self.score_, "score_error": self.score_error_}
         names, classes = [model.name for model in models], getattr(self, "classes_", None)
-        return [
-            base_model_section(names, weights, predictions, classes, summary, **score),
-            self._neighbor_section(self._encoded(X)),
-        ]
+        found = names, weights, predictions, classes, summary, columns.label
+        return [base_model_section(*found, **score), self._neighbor_section(self._encoded(X))]
 
     def _neighbor_section(self, rows: dict[str, Any]) -> ExplanationSection:
         """Return the training rows that local models use, by their share of the prediction."""

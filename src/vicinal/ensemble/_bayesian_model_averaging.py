@@ -274,7 +274,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
             if w > 0.0
         ]
 
-    def _estimator_sections(self, outputs: list):
+    def _estimator_sections(self, outputs: list, label: Any):
         """Return weights and predictions of the base models for one row."""
         names, size = list(self.named_estimators_), float(self.n_effective_)
         first = int(np.argmax(self.weights_))
@@ -283,8 +283,8 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
             f"{names[first]} has the largest weight ({self.weights_[first]:.3f})."
         )
         classes = getattr(self, "classes_", None)
-        table = np.vstack(outputs)
-        return [base_model_section(names, self.weights_, table, classes, summary, n_effective=size)]
+        found = names, self.weights_, np.vstack(outputs), classes, summary, label
+        return [base_model_section(*found, n_effective=size)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -411,7 +411,8 @@ class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
 
     def _sections(self, X, columns):
         X, output = query_rows(self, X, **self._input_options()), self._output()
-        return self._estimator_sections([output(estimator, X) for estimator in self.estimators_])
+        outputs = [output(estimator, X) for estimator in self.estimators_]
+        return self._estimator_sections(outputs, columns.label)
 
 
 def _moments(estimator: Any, X: Any) -> np.ndarray:
@@ -683,4 +684,5 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
 
     def _sections(self, X, columns):
         X = query_rows(self, X, **self._input_options())
-        return self._estimator_sections([_moments(estimator, X) for estimator in self.estimators_])
+        outputs = [_moments(estimator, X) for estimator in self.estimators_]
+        return self._estimator_sections(outputs, columns.label)

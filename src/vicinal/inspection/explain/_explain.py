@@ -206,6 +206,8 @@ def _explanation(
         seen = step.transform(seen)
     columns = columns_behind(steps, table, names, seen)
     prediction, probabilities = _predicted(model, table)
+    _, rule = split_threshold(model)
+    columns.label = None if rule is None else prediction
     if hasattr(last, "explain_row"):
         sections = last.explain_row(seen, columns)
     else:
@@ -227,7 +229,6 @@ def _explanation(
     sections += _novelty_sections(last, seen, table, unseen_values(model, table), background)
     if X_train is not None or not steps:
         sections = [_with_row_values(section, X_train, names, sections) for section in sections]
-    _, rule = split_threshold(model)
     return Explanation(
         type(last).__name__,
         prediction,
