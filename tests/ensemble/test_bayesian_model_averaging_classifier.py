@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_wine
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -12,7 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal.ensemble import BayesianModelAveragingClassifier
+from vicinal.ensemble import BayesianModelAveragingClassifier, BayesianModelAveragingRegressor
+from vicinal.inspection import explain
+from vicinal.table import TableEncoder
 
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression())
 
@@ -100,3 +102,30 @@ def test_rows_that_models_cannot_predict_are_refused(wine):
     model = BayesianModelAveragingClassifier([("bayes", GaussianNB())], random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"X holds 1e\+300"):
         model.predict_proba(np.full((1, X.shape[1]), 1e300))
+
+
+def test_pipelines_with_an_encoder_read_frames():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    town, x = rng.choice(["Rome", "Oslo", "Bern"], 90), rng.normal(size=90)
+    frame = pd.DataFrame({"town": town, "x": x})
+    z = x + 2.0 * (town == "Oslo")
+    y = np.where(z > 0.7, "yes", "no")
+    naive, nearest = GaussianNB(), KNeighborsClassifier()
+    estimators = [("a", make_pipeline(TableEncoder(), naive))]
+    estimators += [("b", make_pipeline(TableEncoder(), nearest))]
+    model = BayesianModelAveragingClassifier(estimators, random_state=0).fit(frame, y)
+    encoded = TableEncoder().fit_transform(frame)
+    same = BayesianModelAveragingClassifier([("a", naive), ("b", nearest)], random_state=0)
+    assert_allclose(model.predict_proba(frame), same.fit(encoded, y).predict_proba(encoded))
+    found = explain(model, frame[:1])["base_models"]
+    assert sum(row[4] for row in found.rows) == pytest.approx(model.predict_proba(frame[:1]).max())
+    estimators = [("a", make_pipeline(TableEncoder(), Ridge()))]
+    regressor = BayesianModelAveragingRegressor(estimators, random_state=0).fit(frame, z)
+    mean, std = regressor.predict(frame, return_std=True)
+    assert_allclose(mean, Ridge().fit(encoded, z).predict(encoded))
+    assert (std > 0.0).all()
+    assert np.isfinite(regressor.log_density(frame, z)).all()
+    estimators += [("b", Ridge())]  # which reads no strings
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        BayesianModelAveragingRegressor(estimators).fit(frame, z)

@@ -1,6 +1,6 @@
 """Training data of a fit: validated rows, targets, weights and groups, on any device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import _arrays
@@ -203,6 +203,7 @@ def training_data(
     task: str | None = None,
     reset: bool = True,
     arrays: bool = False,
+    learners: Sequence = (),
     **options: Any,
 ) -> TrainingData:
     """Validate the arguments of ``fit`` and return the rows of positive weight.
@@ -220,6 +221,8 @@ def training_data(
         False for rows that are added to a fitted model.
     arrays : bool, default=False
         Whether rows of other array libraries are accepted and stay on their device.
+    learners : sequence of estimators, default=()
+        What the rows are passed on to; if all of them read data frames, a frame stays as it is.
     **options
         Further options of scikit-learn's ``validate_data``.
     """
@@ -227,6 +230,10 @@ def training_data(
         return _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
     if reset:
         estimator._reference = None
+    if _is_frame_for(learners, X):
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(X, y)
+        options = {"skip_check_array": True}
     options = {"dtype": [np.float64, np.float32], **options}
     if task == "regression":
         options = {"y_numeric": True, **options}
@@ -265,10 +272,18 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
     return data.encoded(task)
 
 
-def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) -> Any:
+def _is_frame_for(learners: Sequence, X: Any) -> bool:
+    is_read = len(learners) > 0 and all(map(checks.reads_frames, learners))
+    return is_read and checks.is_frame(X)
+
+
+def query_rows(
+    estimator: Any, X: Any, *, arrays: bool = False, learners: Sequence = (), **options: Any
+) -> Any:
     """Return validated query rows for a model fitted with ``training_data``.
 
-    With ``arrays``, a model fitted to NumPy arrays raises for rows of other array libraries.
+    With ``arrays``, a model fitted to NumPy arrays raises for rows of other array libraries. If all
+    ``learners`` read data frames, a frame stays as it is.
     """
     reference = getattr(estimator, "_reference", None)
     options = {"dtype": [np.float64, np.float32], **options}
@@ -283,6 +298,8 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
     if reference is not None:
         _arrays.check_same_library(reference, X)
         return validate_array_api(estimator, X, reset=False, **options)
+    if _is_frame_for(learners, X):
+        options = {"skip_check_array": True}
     X = validate_data(estimator, X, reset=False, **options)
     checks.check_magnitude("X", X)
     return X

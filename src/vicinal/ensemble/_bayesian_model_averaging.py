@@ -24,6 +24,7 @@ from vicinal._base import (
     cross_fit,
     documented,
     fit_weighted,
+    is_frame,
     last_step,
     parallel_map,
     query_rows,
@@ -83,6 +84,10 @@ def count_parameters(name, model) -> int:
             "coef_; use weighting='stacking'."
         )
     return int(np.count_nonzero(model.coef_)) + int(np.count_nonzero(model.intercept_))
+
+
+def _dtype_of(X: Any) -> Any:
+    return np.float64 if is_frame(X) else X.dtype
 
 
 def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, weight) -> list:
@@ -185,9 +190,13 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         return self
 
     def _input_options(self) -> dict:
-        """Return options of validation: all estimators must accept sparse rows for them."""
-        is_sparse = get_tags(self).input_tags.sparse
-        return {"accept_sparse": "csr" if is_sparse else False, "accept_large_sparse": False}
+        """Return options of validation: all estimators must accept sparse rows or frames."""
+        learners = [pair[1] for pair in self.estimators if isinstance(pair, tuple)]
+        return {
+            "learners": [learner for learner in learners if learner != "drop"],
+            "accept_sparse": "csr" if get_tags(self).input_tags.sparse else False,
+            "accept_large_sparse": False,
+        }
 
     def _named_learners(self, data: TrainingData) -> tuple[dict[str, Any], np.ndarray | None]:
         """Return seeded copies of the estimators by name, and the weights passed to them."""
@@ -370,8 +379,8 @@ class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows.
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            Training rows; estimators that all begin with an encoder are given frames as they are.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; every estimator must accept them if they differ.
         """
@@ -407,7 +416,7 @@ class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
         probability = sum(
             w * output(estimator, X) for estimator, w, _ in self._weighted_estimators()
         )
-        return probability.astype(X.dtype, copy=False)
+        return probability.astype(_dtype_of(X), copy=False)
 
     def _sections(self, X, columns):
         X, output = query_rows(self, X, **self._input_options()), self._output()
@@ -607,8 +616,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows.
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            Training rows; estimators that all begin with an encoder are given frames as they are.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; every estimator must accept them if they differ.
         """
@@ -652,13 +661,13 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         """
         X = query_rows(self, X, **self._input_options())
         parts = [(_moments(estimator, X), w, m) for estimator, w, m in self._weighted_estimators()]
-        mean = sum(w * part[:, 0] for part, w, _ in parts)
+        mean, dtype = sum(w * part[:, 0] for part, w, _ in parts), _dtype_of(X)
         if not return_std:
-            return mean.astype(X.dtype, copy=False)
+            return mean.astype(dtype, copy=False)
         second = sum(
             w * (self._variance(m, part) + (part[:, 0] - mean) ** 2) for part, w, m in parts
         )
-        return mean.astype(X.dtype, copy=False), np.sqrt(second).astype(X.dtype, copy=False)
+        return mean.astype(dtype, copy=False), np.sqrt(second).astype(dtype, copy=False)
 
     def log_density(self, X, y):
         """Log density of targets under the mixture.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 
 from vicinal._base import (
     ArgmaxClassifierMixin,
@@ -21,7 +21,6 @@ from vicinal._base import (
     parallel_map,
     query_rows,
     random_seeds,
-    reads_frames,
     store_parameters,
     training_data,
 )
@@ -40,15 +39,6 @@ _MAX_SAMPLE = 2**28
 def _predictions(estimator: Any, X: Any) -> np.ndarray:
     """Return the predictions of a regressor as one column."""
     return np.asarray(estimator.predict(X), dtype=np.float64).reshape(-1, 1)
-
-
-def _bootstrap_data(model: Any, learner: Any, X, y, sample_weight, task: str) -> TrainingData:
-    """Validate the training data; a learner that reads data frames gets them as they are."""
-    if is_frame(X) and reads_frames(learner):
-        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-        check_consistent_length(X, y)
-        return training_data(model, X, y, sample_weight, task=task, skip_check_array=True)
-    return training_data(model, X, y, sample_weight, task=task, accept_sparse="csr")
 
 
 def _fit_estimator(learner: Any, output: Callable, data: TrainingData, n_sampled: int, seed: int):
@@ -152,10 +142,8 @@ class _BootstrapEnsemble(SparseInputMixin, ExplainRowMixin, BaseEstimator):
         return X if self._table is None else self._table.transform(X)
 
     def _queries(self, X):
-        estimators = getattr(self, "estimators_", None)
-        if estimators and is_frame(X) and reads_frames(estimators[0]):
-            return query_rows(self, X, skip_check_array=True)
-        return query_rows(self, X, accept_sparse="csr")
+        learners = getattr(self, "estimators_", ())[:1]
+        return query_rows(self, X, learners=learners, accept_sparse="csr")
 
 
 @documented
@@ -222,7 +210,8 @@ class BootstrapEnsembleClassifier(ArgmaxClassifierMixin, LabelSetMixin, _Bootstr
             Probabilities of being sampled, up to a factor; any learner works with them.
         """
         learner = DecisionTreeClassifier() if self.estimator is None else self.estimator
-        data = _bootstrap_data(self, learner, X, y, sample_weight, "classification")
+        options = {"learners": [learner], "accept_sparse": "csr"}
+        data = training_data(self, X, y, sample_weight, task="classification", **options)
         self.classes_ = data.classes
         self.estimators_, mean = _fit_estimators(self, learner, self._output(), data)
         self._store_held_out(data, mean, data.y)
@@ -350,7 +339,8 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
             Probabilities of being sampled, up to a factor; any learner works with them.
         """
         learner = DecisionTreeRegressor() if self.estimator is None else self.estimator
-        data = _bootstrap_data(self, learner, X, y, sample_weight, "regression")
+        options = {"learners": [learner], "accept_sparse": "csr"}
+        data = training_data(self, X, y, sample_weight, task="regression", **options)
         self.estimators_, mean = _fit_estimators(self, learner, _predictions, data)
         is_known = ~np.isnan(mean[:, 0])
         if np.count_nonzero(is_known) < 2:
