@@ -221,7 +221,7 @@ def test_models_that_cannot_serve_are_named(linear, estimators, options, message
 
 def test_weights_need_models_that_accept_them(linear):
     X, y = linear
-    with pytest.raises(ValueError, match="the estimator 'knn'"):
+    with pytest.raises(ValueError, match=r"estimators\['knn'\]=KNeighborsRegressor"):
         BayesianModelAveragingRegressor([("knn", KNeighborsRegressor())]).fit(
             X, y, sample_weight=np.arange(1.0, 41.0)
         )

@@ -371,9 +371,14 @@ def aligned_predictions(fitted: Any, X: Any, method: str, classes: Any = None) -
         proba = softmax(scores, axis=1)
     else:
         proba = (fitted.predict(X)[:, None] == fitted.classes_).astype(np.float64)
-    out = np.zeros((len(proba), len(classes)))
-    out[:, np.searchsorted(classes, fitted.classes_)] = proba
-    return out
+    return aligned_columns(proba, fitted.classes_, classes)
+
+
+def aligned_columns(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return probabilities of ``known`` classes with a column for each of ``classes``."""
+    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
+    full[:, np.searchsorted(classes, known)] = proba
+    return full
 
 
 def finite_predictions(model: Any, values: np.ndarray) -> np.ndarray:
@@ -402,6 +407,15 @@ def last_step(estimator: Any) -> Any:
 def takes_weights(estimator: Any) -> bool:
     """Return whether ``fit`` takes sample weights, also at the end of a pipeline."""
     return has_fit_parameter(last_step(estimator), "sample_weight")
+
+
+def check_takes_weights(estimator: Any, name: str = "estimator") -> None:
+    """Raise if ``fit`` of an estimator does not take the sample weights that were given."""
+    if not takes_weights(estimator):
+        raise ValueError(
+            f"sample_weight was given, but {name}={estimator!r} does not accept it; use another "
+            "one, or repeat rows instead of weighting them."
+        )
 
 
 def fit_weighted(

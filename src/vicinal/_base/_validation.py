@@ -235,6 +235,15 @@ def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
         )
 
 
+def check_at_most_rows(name: str, count: int, n_rows: int) -> None:
+    """Raise if a parameter that counts groups of rows exceeds the number of rows."""
+    if count > n_rows:
+        raise ValueError(
+            f"{name}={count} exceeds the {n_rows} rows of positive weight; lower {name} or give "
+            "more rows."
+        )
+
+
 def check_is_table(X: Any) -> None:
     """Raise for dictionaries, a lazy or an empty frame, and repeated column names."""
     is_rows = isinstance(X, list | tuple) and X and isinstance(X[0], Mapping)

@@ -195,7 +195,7 @@ class LinearRegressor(RegressorMixin, _Linear):
 
     def write_graph(self, graph, x):
         """Write the predictions into a graph of :func:`vicinal.io.to_onnx`."""
-        return graph.affine(x, self.coef_.T, self.intercept_)
+        return x @ self.coef_.T + self.intercept_
 
 
 @_base.saved(classes_="c labels", coef_="c q", intercept_="c")
@@ -229,5 +229,5 @@ class LinearClassifier(ClassifierMixin, _Linear):
 
     def write_graph(self, graph, x):
         """Write the probabilities into a graph of :func:`vicinal.io.to_onnx`."""
-        scores = graph.affine(x, self._slope * self.coef_.T, self._slope * self.intercept_)
+        scores = x @ (self._slope * self.coef_.T) + self._slope * self.intercept_
         return graph.add("Softmax", scores, axis=1)

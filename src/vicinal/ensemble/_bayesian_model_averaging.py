@@ -21,6 +21,7 @@ from vicinal._base import (
     Progress,
     TrainingData,
     atomic_fit,
+    check_takes_weights,
     cross_fit,
     documented,
     fit_weighted,
@@ -31,7 +32,6 @@ from vicinal._base import (
     random_seeds,
     saved,
     store_parameters,
-    takes_weights,
     training_data,
 )
 from vicinal._base._compat import RUN_CONSTRAINTS, Interval, NamedParts, StrOptions
@@ -226,11 +226,8 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
                     f"The estimator {name!r} ({estimator!r}) has no predict_proba, which its "
                     "weight is computed from; use sklearn.calibration.CalibratedClassifierCV."
                 )
-            if not is_uniform and not takes_weights(estimator):
-                raise ValueError(
-                    f"sample_weight was given, but the estimator {name!r} ({estimator!r}) does "
-                    "not accept it; remove it, or repeat rows instead of weighting them."
-                )
+            if not is_uniform:
+                check_takes_weights(estimator, f"estimators[{name!r}]")
         # One seed per estimator, the same in every fold, so that results do not depend on order.
         rng = check_random_state(self.random_state)
         learners = {name: fresh_learner(estimator, rng) for name, estimator in estimators.items()}

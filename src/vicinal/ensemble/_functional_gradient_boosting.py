@@ -122,7 +122,7 @@ class Rounds:
         self.learner, self.coefficients = learner, coefficients
         self.held: Any = held
         self.y, self.weight = data.y, data.weights
-        self.learner_weight = usable_weights(learner, self.weight, type(model).__name__)
+        self.learner_weight = usable_weights(learner, self.weight)
         start = kernels.best_constant(self.loss, self.y, self.weight)
         self.intercept = np.atleast_1d(np.asarray(start, dtype=float))
         self.n_scores = len(self.intercept)

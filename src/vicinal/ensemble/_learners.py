@@ -6,7 +6,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from vicinal._base import finite_predictions, random_seeds, seeded_clone, takes_weights
+from vicinal._base import (
+    check_takes_weights,
+    finite_predictions,
+    random_seeds,
+    seeded_clone,
+    takes_weights,
+)
 from vicinal._kernels.ensemble._trees import COLUMN_SHARE, MANY_COLUMNS
 
 
@@ -21,15 +27,11 @@ def fresh_learner(learner, rng):
     return seeded_clone(learner, rng, only_unset=False)
 
 
-def usable_weights(learner, weight, owner):
+def usable_weights(learner, weight):
     """Return the weights to pass to the learner, ``None`` if they are all equal."""
     if np.ptp(weight) == 0.0:
         return None if weight[0] == 1.0 or not takes_weights(learner) else weight
-    if not takes_weights(learner):
-        raise ValueError(
-            f"sample_weight was given to {owner}, but the fit of its learner {learner!r} does not "
-            "accept it; use another learner, or repeat rows instead of weighting them."
-        )
+    check_takes_weights(learner)
     return weight
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     HeldOut,
     TrainingData,
     atomic_fit,
@@ -19,7 +20,6 @@ from vicinal._base import (
     fold_entries,
     held_out_by_folds,
     is_frame,
-    predicted_labels,
     query_rows,
     random_seeds,
     row_blocks,
@@ -447,7 +447,7 @@ _SHAPES = {
 
 @saved(classes_="c labels", **_SHAPES)
 @documented
-class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
+class ObliviousBoostingClassifier(ArgmaxClassifierMixin, _ObliviousBoosting):
     """Gradient boosting of symmetric trees, for classes.
 
     All nodes of a level have the same split. Such trees are strongly regularised, predictions take
@@ -514,10 +514,6 @@ class ObliviousBoostingClassifier(ClassifierMixin, _ObliviousBoosting):
             return softmax(score, axis=1)
         second = expit(score[:, 0])
         return np.column_stack([1.0 - second, second])
-
-    def predict(self, X):
-        """Predict the most probable class."""
-        return predicted_labels(self, self.predict_proba(X))
 
 
 @saved(**_SHAPES)

@@ -216,7 +216,11 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         return data.locate(self._queries(X))[1 if data.mapping.by_leaves else 0]
 
     def _sections(self, X, columns):
-        return local_sections(self, X, columns)
+        """Return neighbours (or anchors) and local coefficients."""
+        ((_, design, found),) = self._model.localized(self._queries(X))
+        describe = _anchors if hasattr(self, "anchors_") else _neighbors
+        slopes = _slopes(self, X, found, columns)
+        return [describe(self, X, design, found), *([] if slopes is None else [slopes])]
 
     def neighbors(self, X):
         """Return the rows around each query and their weights.
@@ -274,15 +278,6 @@ def check_compiled(model: Any, what: str) -> None:
 
 
 # --- explanation ---
-
-
-def local_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
-    """Return neighbours (or anchors) and local coefficients."""
-    ((_, design, found),) = model._model.localized(model._queries(X))
-    describe = _anchors if hasattr(model, "anchors_") else _neighbors
-    sections = [describe(model, X, design, found)]
-    slopes = _slopes(model, X, found, columns)
-    return sections if slopes is None else [*sections, slopes]
 
 
 def _rows_by_weight(found: Any, target: Any, distance: np.ndarray) -> list[tuple]:

@@ -3,11 +3,12 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     HeldOut,
     TrainingData,
     atomic_fit,
@@ -342,7 +343,7 @@ class GradientKernelRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, _
 
 @saved(classes_="c labels", mean_="p", scale_="p", blocks_="* | * *")
 @documented
-class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
+class GradientKernelClassifier(ArgmaxClassifierMixin, LabelSetMixin, _GradientKernel):
     r"""Kernel ridge classification with a metric learned from its own gradients.
 
     The ridge of :class:`GradientKernelRegressor` on class indicators. Probabilities are the softmax
@@ -433,11 +434,6 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, _GradientKernel):
         Z, dtype = self._queries(X)
         proba = temperature_proba(self._tree.predict(Z), self.temperature_)
         return proba.astype(dtype, copy=False)
-
-    def predict(self, X):
-        """Return the most probable class."""
-        codes = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[codes]
 
     def local_coef(self, X):
         """Return the slopes of the log-probabilities, for fixed weights of the blocks.

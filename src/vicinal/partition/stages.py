@@ -122,9 +122,7 @@ def aligned_proba(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     proba = model.predict_proba(X)
     if len(model.classes_) == len(classes):
         return proba
-    full = np.zeros((X.shape[0], len(classes)), dtype=proba.dtype)
-    full[:, np.searchsorted(classes, model.classes_)] = proba
-    return full
+    return _base.aligned_columns(proba, model.classes_, classes)
 
 
 def rows_by_class(coef: Any, intercept: Any) -> tuple[np.ndarray, np.ndarray]:

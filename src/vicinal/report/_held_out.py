@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 
 from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
-from vicinal._base._held_out import OutOfFold
+from vicinal._base._held_out import OutOfFold, aligned_columns
 from vicinal._base._tables import column_names, column_values
 from vicinal._base._wrappers import Rule, split_threshold
 from vicinal.report._page import Axis
@@ -108,8 +108,7 @@ def predict_rows(model: Any, X: Any, classes: np.ndarray | None = None) -> OutOf
     classes = known if classes is None else classes
     if not hasattr(model, "predict_proba"):
         return OutOfFold(rows, np.asarray(model.predict(X)), None, classes)
-    proba = np.zeros((len(rows), len(classes)))
-    proba[:, np.searchsorted(classes, known)] = model.predict_proba(X)
+    proba = aligned_columns(np.asarray(model.predict_proba(X), dtype=float), known, classes)
     return OutOfFold(rows, decided(proba, classes, split_threshold(model)[1]), proba, classes)
 
 

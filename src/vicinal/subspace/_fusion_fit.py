@@ -98,11 +98,8 @@ def check_weights_are_taken(model: Any, data: _base.TrainingData) -> None:
     """Raise if rows have weights and a given estimator does not accept them."""
     for name in ("estimator", "fusion_estimator") if data.is_weighted else ():
         part = getattr(model, name)
-        if part is not None and not _base.takes_weights(part):
-            raise ValueError(
-                f"sample_weight was given, but {name}={part!r} does not accept it; omit "
-                f"sample_weight or use another {name}."
-            )
+        if part is not None:
+            _base.check_takes_weights(part, name)
 
 
 # --- views ----------------------------------------------------------------------------------------

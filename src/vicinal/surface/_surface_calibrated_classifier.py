@@ -6,21 +6,22 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    ArgmaxClassifierMixin,
     atomic_fit,
     check_fold_count,
+    check_takes_weights,
     documented,
     fit_weighted,
     query_rows,
     random_seeds,
     saved,
     store_parameters,
-    takes_weights,
     training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
@@ -33,7 +34,7 @@ from vicinal.surface._problem import METRICS
 
 @saved(classes_="c labels", scales_="s", limits_="s", slopes_="s", intercepts_="s")
 @documented
-class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
+class SurfaceCalibratedClassifier(ExplainRowMixin, ArgmaxClassifierMixin, BaseEstimator):
     r"""Classifier calibrated by signed distances to its decision surface.
 
     A sigmoid of the distance of a row to the decision surface is its probability. Classifiers
@@ -141,11 +142,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
             data = replace(data, X=rows_of(X, data.positions))
         if data.sample_weight is not None and np.all(data.sample_weight == 1.0):
             data = replace(data, sample_weight=None)
-        if data.sample_weight is not None and not takes_weights(self.estimator):
-            raise ValueError(
-                f"sample_weight was given, but {type(self.estimator).__name__}.fit does not accept "
-                "it; omit it, or use another estimator."
-            )
+        if data.sample_weight is not None:
+            check_takes_weights(self.estimator)
         self._seed = random_seeds(self.random_state, 1)[0]
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         parts = [self._fit_surface(data, positive) for positive in positives]
@@ -231,11 +229,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         logs = -np.logaddexp(0.0, -logits)
         p = np.exp(logs - logs.max(axis=1, keepdims=True))
         return (p / p.sum(axis=1, keepdims=True)).astype(self._dtype)
-
-    def predict(self, X):
-        """Predict class labels."""
-        proba = self.predict_proba(X)
-        return self.classes_[proba.argmax(axis=1)]
 
     def _sections(self, X, columns):
         distances = self._all_distances(X)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base._tables import column_names
+from vicinal._base._tables import column_names, is_missing
 
 # Texts that stand for a value that is not there.
 MISSING_TEXTS = frozenset("|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"))
@@ -136,7 +136,7 @@ def _read_objects(X: Any, j: int, values: list[Any]) -> np.ndarray:
     if set(map(type, values)) <= {str, type(None)}:
         texts = {value: _text(value) for value in set(values)}  # long columns repeat a few
         return np.fromiter((texts[value] for value in values), dtype=object, count=len(values))
-    known = [None if _is_null(value) else value for value in values]
+    known = [None if is_missing(value) else value for value in values]
     kinds = {type(value) for value in known if value is not None}
     if any(issubclass(kind, complex | np.complexfloating) for kind in kinds):
         raise ValueError(
@@ -158,14 +158,6 @@ def _text(value: Any) -> Any:
         return value
     text = label_of(value).strip()
     return None if text in MISSING_TEXTS else text
-
-
-def _is_null(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(value))
-    return isinstance(value, float | np.floating | Decimal) and math.isnan(value)
 
 
 def _without_zone(value: Any) -> Any:

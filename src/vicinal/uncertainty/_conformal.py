@@ -19,13 +19,13 @@ from vicinal._base import (
     check_groups,
     check_is_table,
     check_magnitude,
+    check_takes_weights,
     documented,
     finite_predictions,
     fit_weighted,
     group_folds,
     narrowed,
     store_parameters,
-    takes_weights,
     training_data,
 )
 from vicinal._base._compat import HasMethods, check_y
@@ -33,12 +33,6 @@ from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, held_out_by
 from vicinal.table import TableEncoder
 
-_CONSTRAINTS: dict = {
-    "estimator": [HasMethods(["fit", "predict"])],
-    "cv": ["cv_object"],
-    "n_jobs": [Integral, None],
-    "random_state": ["random_state"],
-}
 # Models of folds are fitted to fewer rows, which on small tables changes the coverage. Below this
 # number of rows there are more folds, in proportion.
 _FEW_ROWS, _FOLDS, _MAX_FOLDS = 600, 5, 20
@@ -61,6 +55,13 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     estimator_ : estimator object
         The model, fitted to all rows.
     """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "cv": ["cv_object"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
 
     def __init__(self, estimator, *, cv=None, n_jobs=None, random_state=None):
         store_parameters(self, locals())
@@ -159,11 +160,8 @@ def _data_and_folds(model, X, y, sample_weight, groups, task):
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None."
         )
-    if sample_weight is not None and not takes_weights(model.estimator):
-        raise ValueError(
-            f"sample_weight was given, but fit of {model.estimator!r} does not accept it; omit it, "
-            "or use another model."
-        )
+    if sample_weight is not None:
+        check_takes_weights(model.estimator)
     checks = _checks(model, X)
     if "skip_check_array" not in checks:
         checks |= {"ensure_min_samples": 2, "multi_output": is_numeric}
@@ -264,7 +262,7 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
     """
 
     _parameter_constraints: dict = {
-        **_CONSTRAINTS,
+        **_Conformal._parameter_constraints,
         "estimator": [HasMethods(["fit", "predict", "predict_proba"])],
     }
 
@@ -392,8 +390,6 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, _Conformal):
     >>> np.diff(model.predict_interval([[0.05], [0.95]], coverage=0.9)).ravel().round(1)
     array([0.5, 3.5])
     """
-
-    _parameter_constraints: dict = {**_CONSTRAINTS}
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from vicinal._base import (
     atomic_fit,
+    check_at_most_rows,
     query_rows,
     random_seeds,
     saved,
@@ -172,11 +173,7 @@ class LocalDiscriminantTransformer(
         data = training_data(self, X, y, sample_weight, **options)
         xp, self.classes_ = compat.array_namespace(data.X), data.classes
         n_outputs = self._check_outputs()
-        if self.n_regions > len(data):
-            raise ValueError(
-                f"n_regions={self.n_regions} exceeds the {len(data)} rows of positive weight; "
-                "lower n_regions or give more rows."
-            )
+        check_at_most_rows("n_regions", self.n_regions, len(data))
         self._find_regions(data)
         gated = kernels.gated_features(
             data.X, self._shares(data.X), self.centers_, offset=self.offset

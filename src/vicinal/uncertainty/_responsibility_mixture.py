@@ -21,6 +21,7 @@ from vicinal._base import (
     as_numpy,
     atomic_fit,
     atomic_fit_blocks,
+    check_at_most_rows,
     documented,
     host_sample,
     on_device_of,
@@ -200,7 +201,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         some = data.take(np.flatnonzero(weights > 0))
         weights = xp.astype(data.array(weights[weights > 0]), data.X.dtype)
         some = replace(some, y=None, sample_weight=weights)
-        _check_count(self, len(some))
+        check_at_most_rows("n_components", self.n_components, len(some))
         self._store(*fit_mixture(some, self, self.random_state, lambda seed: some))
         return self
 
@@ -211,7 +212,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         The fit equals that in memory; the starts are found on a sample of 100,000 rows.
         """
         blocks, found = survey(blocks, has_classes=False)
-        _check_count(self, found.n_rows)
+        check_at_most_rows("n_components", self.n_components, found.n_rows)
         random_state = 0 if self.random_state is None else deepcopy(self.random_state)
 
         def sample(seed):
@@ -327,14 +328,6 @@ def _warn_of_zero_weights() -> None:
         UserWarning,
         stacklevel=5,
     )
-
-
-def _check_count(model, n_rows: int) -> None:
-    if n_rows < model.n_components:
-        raise ValueError(
-            f"n_components={model.n_components} exceeds the {n_rows} rows of positive weight; "
-            "lower n_components or give more rows."
-        )
 
 
 # --- weighted EM ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress, _clock, check_fold_count
 from vicinal._base._compat import rows_of
-from vicinal._base._held_out import OutOfFold
+from vicinal._base._held_out import OutOfFold, aligned_columns
 from vicinal.inspection.checks import is_classification
 from vicinal.inspection.compare._comparison import Comparison, ComparisonEntry
 from vicinal.inspection.compare._folds import FoldCache, FoldResult, FoldRunner, WorkerPool, score
@@ -336,7 +336,8 @@ class Board:
         prediction = np.concatenate([result.prediction for result in results])[order]
         proba = None
         if self.classes is not None and all(result.proba is not None for result in results):
-            aligned = [_aligned(result.proba, result.classes, self.classes) for result in results]
+            # A fold may lack a rare class.
+            aligned = [aligned_columns(part.proba, part.classes, self.classes) for part in results]
             proba = np.concatenate(aligned)[order]
         return OutOfFold(rows[order], prediction, proba, self.classes)
 
@@ -361,13 +362,6 @@ def _extreme_targets(y: Any) -> str:
         f"{len(y)} rows, so extreme targets decide the scores; look at them with `vicinal check`, "
         "or compare by neg_mean_absolute_error."
     )
-
-
-def _aligned(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return probabilities of all classes; a fold may lack a rare one."""
-    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
-    full[:, np.searchsorted(classes, known)] = proba
-    return full
 
 
 _PLANNED_SHARE = 0.5  # of the time, reserved for models that plan theirs

@@ -289,9 +289,9 @@ class Explanation:
     def _bar_colors(self, section: ExplanationSection) -> tuple[str, str]:
         """Return the colours of positive and negative bars."""
         if self.probabilities is None or section.key not in ("columns", "coefficients"):
-            return contribution_colors(None, 0)
+            return UP, DOWN
         classes = list(self.probabilities)
-        return contribution_colors(classes.index(self.prediction), len(classes))
+        return contribution_colors(classes.index(self.prediction), classes)
 
 
 # --- tables ---
@@ -344,11 +344,11 @@ def new_axes(ax: Any, n_rows: float, width: float = 6.4) -> Any:
     return pyplot.subplots(figsize=(width, 0.32 * n_rows + 1.4), layout="constrained")[1]
 
 
-def contribution_colors(code: int | None, n_classes: int) -> tuple[str, str]:
+def contribution_colors(code: int, classes: Any) -> tuple[str, str]:
     """Return the colours of contributions towards a class, or a larger value, and away from it."""
-    if code is None:
+    if classes is None:
         return UP, DOWN
-    return class_color(code), class_color(1 - code) if n_classes == 2 else NEUTRAL
+    return class_color(code), class_color(1 - code) if len(classes) == 2 else NEUTRAL
 
 
 def waterfall_steps(

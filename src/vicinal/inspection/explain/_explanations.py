@@ -139,9 +139,7 @@ class Explanations:
         -------
         tuple of two str
         """
-        if self.classes is None:
-            return _explanation.contribution_colors(None, 0)
-        return _explanation.contribution_colors(code, len(self.classes))
+        return _explanation.contribution_colors(code, self.classes)
 
     def numbers(self, j: int) -> np.ndarray | None:
         """Return a column of numbers, ``None`` for categories.

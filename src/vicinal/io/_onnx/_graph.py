@@ -219,10 +219,6 @@ class Graph:
         self.initializers.append(self.onnx.numpy_helper.from_array(array, name))
         return Node(self, name)
 
-    def affine(self, x: Node, matrix: Any, offset: Any = None) -> Node:
-        """Return x @ matrix + offset."""
-        return x @ matrix if offset is None else x @ matrix + offset
-
     def mean_of(self, parts: list[Node]) -> Node:
         """Return the mean of parts of one shape."""
         return parts[0] if len(parts) == 1 else self.add("Sum", *parts) * (1.0 / len(parts))

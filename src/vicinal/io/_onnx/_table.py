@@ -6,8 +6,6 @@ missing value is NaN, or "" among categories.
 
 from typing import Any
 
-import numpy as np
-
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Node
 from vicinal.io._onnx._linear import filled_in
@@ -30,25 +28,19 @@ def write_table(graph: Graph, encoder: TableEncoder) -> Node:
     return graph.concat(parts)
 
 
-def _write_number(column: Any, x: Node) -> Node:
+def _write_numbers(column: Any, x: Node) -> Node:
     if column.keep_missing:
         return x
-    return _filled(x, column.fills_, len(column.names_) == 2)
-
-
-def _write_date(column: Any, x: Node) -> Node:
-    parts = x.graph.concat([_calendar_part(part, x) for part in column.parts_])
-    if column.keep_missing:
-        return parts
-    return _filled(parts, column.fills_, len(column.names_) > len(column.parts_))
-
-
-def _filled(x: Node, fills: np.ndarray, marked: bool) -> Node:
-    filled = filled_in(x, fills)
-    if not marked:
+    filled, n_numbers = filled_in(x, column.fills_), len(column.fills_)
+    if len(column.names_) == n_numbers:
         return filled
-    missing = x.columns([len(fills) - 1]).op("IsNaN").cast("DOUBLE")
+    missing = x.columns([n_numbers - 1]).op("IsNaN").cast("DOUBLE")
     return x.graph.concat([filled, missing])
+
+
+def _write_dates(column: Any, x: Node) -> Node:
+    parts = x.graph.concat([_calendar_part(part, x) for part in column.parts_])
+    return _write_numbers(column, parts)
 
 
 def _write_categories(column: Any, x: Node) -> Node:
@@ -94,7 +86,7 @@ def _calendar_part(part: str, days: Node) -> Node:
 
 
 _WRITERS: dict[str, Any] = {
-    "numbers": _write_number,
-    "dates": _write_date,
+    "numbers": _write_numbers,
+    "dates": _write_dates,
     "categories": _write_categories,
 }
