@@ -61,24 +61,19 @@ class ColumnCodes:
     """
 
     def __init__(self, columns: dict[int, list[Any]]) -> None:
-        self.categories = {j: _distinct(cells) for j, cells in columns.items()}
+        self.categories = {
+            j: [cell for _, cell in dict.fromkeys((type(cell), cell) for cell in cells)]
+            for j, cells in columns.items()
+        }
 
     def codes(self, j: int, cells: list[Any]) -> np.ndarray:
         """Return the codes of cells of a column as floats."""
-        number = {_key(cell): code for code, cell in enumerate(self.categories[j])}
-        return np.array([number[_key(cell)] for cell in cells], dtype=np.float64)
+        number = {(type(cell), cell): code for code, cell in enumerate(self.categories[j])}
+        return np.array([number[type(cell), cell] for cell in cells], dtype=np.float64)
 
     def cells(self, j: int, codes: np.ndarray) -> list[Any]:
         """Return the categories that codes of a column stand for."""
         return [self.categories[j][code] for code in np.round(codes).astype(np.int64)]
-
-
-def _key(cell: Any) -> tuple:
-    return type(cell), cell
-
-
-def _distinct(cells: list[Any]) -> list[Any]:
-    return [cell for _, cell in dict.fromkeys(map(_key, cells))]
 
 
 def sampled_rows(n_rows: int, at_most: int, random_state: Any) -> np.ndarray:

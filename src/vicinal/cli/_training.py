@@ -82,8 +82,7 @@ def compile_models(models: dict[str, Any], checked: CheckedTable) -> float:
     rows = np.linspace(0, checked.X.height - 1, min(_COMPILED_ROWS, checked.X.height)).astype(int)
     kinds = dict(list(checked.kinds.items())[:_COMPILED_COLUMNS])
     few = replace(checked, X=checked.X.select(list(kinds)), kinds=kinds)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for step in steps.values():
             step()
         for model in ours.values():

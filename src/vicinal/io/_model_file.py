@@ -158,9 +158,8 @@ def load(path: str | os.PathLike, *, trusted: Iterable[Any] = ()) -> Any:
         check_format(document)
         if unknown := unlisted(*names_in(document), vocabulary):
             raise refusal(unknown, "the file")
-        with warnings.catch_warnings():
-            # `_warn_of_versions` covers all packages.
-            warnings.simplefilter("ignore", InconsistentVersionWarning)
+        # `_warn_of_versions` covers all packages.
+        with warnings.catch_warnings(action="ignore", category=InconsistentVersionWarning):
             model = Reader(vocabulary, arrays).model(document)
     _warn_of_versions(path, document["versions"])
     return model

@@ -56,11 +56,13 @@ def region_coefficients(
     coef = getattr(part, "coef_", None)
     if coef is None or np.ndim(coef) == 0 or np.shape(coef)[-1] != len(columns.names):
         return []
-    z = dense_row(prepared)[0]
+    z, scale = dense_row(prepared)[0], getattr(scaler, "scale_", None)
+    scale = 1.0 if scale is None else scale  # to units of the original columns
     coef, intercept = np.atleast_2d(coef), np.atleast_1d(part.intercept_)
     if not hasattr(part, "classes_"):
         text = f"Prediction of region {region}: {show(float(intercept[0]))} plus the contributions."
-        return [_scaled_coefficients(columns, coef[0], z, scaler, text, float(intercept[0]))]
+        level = float(intercept[0])
+        return [coefficient_section(columns, coef[0] / scale, z * scale, text, intercept=level)]
     if len(coef) == 1:
         coef = np.vstack([np.zeros_like(coef[0]), coef[0]])
         intercept = np.array([0.0, float(intercept[0])])
@@ -75,8 +77,8 @@ def region_coefficients(
         f"The model of region {region} predicts {chosen} rather than {rival} if the sum of these "
         f"contributions and {show(level)} is above 0."
     )
-    slope = coef[first] - coef[second]
-    return [_scaled_coefficients(columns, slope, z, scaler, text, level, **names)]
+    slope, values = (coef[first] - coef[second]) / scale, {"intercept": level, **names}
+    return [coefficient_section(columns, slope, z * scale, text, **values)]
 
 
 def surrogate_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
@@ -85,20 +87,3 @@ def surrogate_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanat
     regions = [LinearRegionClassifier(model.classes_, *rows_by_class(*pair)) for pair in pairs]
     cascade = Cascade(regions, [LinearGate(model.gate_coef_, model.gate_intercept_)])
     return cascade_sections(cascade, model._prepared(X), model.scaler_, columns)
-
-
-def _scaled_coefficients(
-    columns: RowColumns,
-    coef: np.ndarray,
-    z: np.ndarray,
-    scaler: Any,
-    summary: str,
-    intercept: float,
-    **values: Any,
-) -> ExplanationSection:
-    """Return coefficients per unit of the original columns."""
-    scale = getattr(scaler, "scale_", None)
-    scale = 1.0 if scale is None else scale
-    return coefficient_section(
-        columns, coef / scale, z * scale, summary, intercept=intercept, **values
-    )

@@ -345,8 +345,8 @@ def _fit_mixture(train, importance, n_regions, seed, settings) -> Responsibility
     xp = compat.array_namespace(train.X)
     # Small work gains little by more threads of BLAS and OpenMP, and on a busy machine threads that
     # wait for one another take several times as long.
-    with threadpool_controller().limit(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    ignored = warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
+    with threadpool_controller().limit(limits=1), ignored:
         # In double precision, so that rounding cannot send EM to another solution.
         return mixture.fit(xp.astype(train.X, xp.float64), sample_weight=importance)
 

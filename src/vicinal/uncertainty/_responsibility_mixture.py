@@ -402,9 +402,8 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
     """
     rows, weights = host_sample([X, weights], _COPIED_ROWS, seed)
     search = KMeans(n_clusters, n_init=n_init, random_state=seed)
-    with warnings.catch_warnings():
-        # With fewer distinct rows than components some centres coincide, which EM allows.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # With fewer distinct rows than components some centres coincide, which EM allows.
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         search.fit(rows, sample_weight=weights)
     return on_device_of(search.cluster_centers_, X)
 

@@ -394,9 +394,8 @@ class _Search:
         has_scores = hasattr(last, "decision_function") and not threshold
         if not has_scores or self.given.is_given or not self.free.all() or self.allowed:
             return
-        with warnings.catch_warnings():
-            # The section reports that every row has the same prediction.
-            warnings.simplefilter("ignore", UserWarning)
+        # The section reports that every row has the same prediction.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             options = {"metric": "standardized", "n_surface_points": _SURFACE_POINTS}
             surface = DecisionSurface(self.model, random_state=0, **options)
             surface.fit(np.vstack([self.rows, self.row]))

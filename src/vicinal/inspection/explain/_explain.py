@@ -247,8 +247,8 @@ def _limits(model: Any, X: Any, coverage: float) -> dict[str, Any]:
     if not hasattr(model, "held_out_"):
         return {}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an unbounded interval is not shown
+        # An unbounded interval is not shown.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             if hasattr(model, "classes_"):
                 is_in = np.asarray(as_numpy(model.predict_set(X, coverage=coverage)), dtype=bool)[0]
                 return {"labels": np.asarray(model.classes_)[is_in].tolist()}

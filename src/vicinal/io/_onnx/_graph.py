@@ -302,9 +302,8 @@ class Graph:
             raw = {"raw_scores": True} if kind == "scores" else {}
             options = {id(model): {"zipmap": False, **raw}}
         try:
-            with warnings.catch_warnings():
-                # skl2onnx may use deprecated functions of scikit-learn; its graph is checked.
-                warnings.simplefilter("ignore")
+            # skl2onnx may use deprecated functions of scikit-learn; its graph is checked.
+            with warnings.catch_warnings(action="ignore"):
                 part = skl2onnx.convert_sklearn(
                     model, initial_types=types, options=options, target_opset=OPSETS
                 )
