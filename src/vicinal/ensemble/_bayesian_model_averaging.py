@@ -16,24 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
 
-from vicinal._base import (
-    ArgmaxClassifierMixin,
-    Progress,
-    TrainingData,
-    atomic_fit,
-    check_takes_weights,
-    cross_fit,
-    documented,
-    fit_weighted,
-    is_frame,
-    last_step,
-    parallel_map,
-    query_rows,
-    random_seeds,
-    saved,
-    store_parameters,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import RUN_CONSTRAINTS, Interval, NamedParts, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, base_model_section, show
 from vicinal._kernels.ensemble import _weights as kernels
@@ -87,20 +70,22 @@ def count_parameters(name, model) -> int:
 
 
 def _dtype_of(X: Any) -> Any:
-    return np.float64 if is_frame(X) else X.dtype
+    return np.float64 if _base.is_frame(X) else X.dtype
 
 
-def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, weight) -> list:
+def _held_out(
+    model: Any, learners: list, output: Callable, data: _base.TrainingData, weight
+) -> list:
     """Return held-out predictions of every learner, ``None`` for those that failed."""
     folds = list(np.arange(len(data))[:, None])  # leave-one-out
     if model.cv != "loo":
         folds = [test for _, test in shuffled_folds(model.cv, data, model.random_state)]
     found: list[Any] = []
-    with Progress(len(learners), type(model).__name__, verbose=model.verbose) as progress:
+    with _base.Progress(len(learners), type(model).__name__, verbose=model.verbose) as progress:
         for m, learner in enumerate(learners):
             try:
-                parts = cross_fit(
-                    lambda *some, learner=learner: fit_weighted(clone(learner), *some),
+                parts = _base.cross_fit(
+                    lambda *some, learner=learner: _base.fit_weighted(clone(learner), *some),
                     output,
                     data.X,
                     data.y,
@@ -198,7 +183,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
             "accept_large_sparse": False,
         }
 
-    def _named_learners(self, data: TrainingData) -> tuple[dict[str, Any], np.ndarray | None]:
+    def _named_learners(self, data: _base.TrainingData) -> tuple[dict[str, Any], np.ndarray | None]:
         """Return seeded copies of the estimators by name, and the weights passed to them."""
         if len(data) < 2:
             raise ValueError(
@@ -227,19 +212,19 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
                     "weight is computed from; use sklearn.calibration.CalibratedClassifierCV."
                 )
             if not is_uniform:
-                check_takes_weights(estimator, f"estimators[{name!r}]")
+                _base.check_takes_weights(estimator, f"estimators[{name!r}]")
         # One seed per estimator, the same in every fold, so that results do not depend on order.
         rng = check_random_state(self.random_state)
         learners = {name: fresh_learner(estimator, rng) for name, estimator in estimators.items()}
         return learners, None if is_uniform else data.weights
 
-    def _fit_estimators(self, learners: dict[str, Any], data: TrainingData, weight) -> None:
+    def _fit_estimators(self, learners: dict[str, Any], data: _base.TrainingData, weight) -> None:
         """Fit every estimator to all rows."""
         tasks = [(clone(learner), data.X, data.y, weight) for learner in learners.values()]
-        self.estimators_ = parallel_map(fit_weighted, tasks, n_jobs=self.n_jobs)
+        self.estimators_ = _base.parallel_map(_base.fit_weighted, tasks, n_jobs=self.n_jobs)
         self.named_estimators_ = dict(zip(learners, self.estimators_, strict=True))
 
-    def _store_weights(self, data: TrainingData, log_evidence=None, predictions=None):
+    def _store_weights(self, data: _base.TrainingData, log_evidence=None, predictions=None):
         """Turn ``log_densities_`` (n_samples, n_models) into weights by the chosen rule.
 
         ``log_evidence(name, estimator)`` is for "bic" and "evidence", the held-out ``predictions``
@@ -261,7 +246,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
             found = softmax(self.elpd_[usable])
         elif self.weighting == "pseudo_bma+":
             # Gamma variables over their sum are Dirichlet; a weight of 2 is the row twice.
-            rng = check_random_state(random_seeds(self.random_state, 2)[1])
+            rng = check_random_state(_base.random_seeds(self.random_state, 2)[1])
             samples = (g / g.sum() for g in (rng.gamma(weight) for _ in range(_N_DIRICHLET)))
             found = kernels.bootstrapped_weights(density, weight, list(samples))
         else:
@@ -302,9 +287,9 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         return tags
 
 
-@saved(classes_="c labels", weights_="m shares")
-@documented
-class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
+@_base.saved(classes_="c labels", weights_="m shares")
+@_base.documented
+class BayesianModelAveragingClassifier(_base.ArgmaxClassifierMixin, _ModelAveraging):
     r"""Weighted average of different classifiers, weighted by held-out log-likelihoods.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
@@ -368,9 +353,9 @@ class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
     def __init__(
         self, estimators, *, weighting="stacking", cv=5, n_jobs=None, random_state=None, verbose=0
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Compute the weights from held-out rows, and fit all estimators to all rows.
 
@@ -381,7 +366,7 @@ class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; every estimator must accept them if they differ.
         """
-        data = training_data(
+        data = _base.training_data(
             self, X, y, sample_weight, task="classification", **self._input_options()
         )
         self.classes_ = data.classes
@@ -392,7 +377,7 @@ class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
             return np.log(np.maximum(probability[rows, data.y], _LEAST_PROBABILITY))
 
         def half_bic(name, estimator):
-            n_parameters = count_parameters(name, last_step(estimator))
+            n_parameters = count_parameters(name, _base.last_step(estimator))
             log_likelihood = data.weights @ log_own(output(estimator, data.X))
             return log_likelihood - 0.5 * n_parameters * np.log(data.weights.sum())
 
@@ -409,21 +394,21 @@ class BayesianModelAveragingClassifier(ArgmaxClassifierMixin, _ModelAveraging):
 
     def predict_proba(self, X):
         """Weighted mean of the probabilities of the base models."""
-        X, output = query_rows(self, X, **self._input_options()), self._output()
+        X, output = _base.query_rows(self, X, **self._input_options()), self._output()
         probability = sum(
             w * output(estimator, X) for estimator, w, _ in self._weighted_estimators()
         )
         return probability.astype(_dtype_of(X), copy=False)
 
     def _sections(self, X, columns):
-        X, output = query_rows(self, X, **self._input_options()), self._output()
+        X, output = _base.query_rows(self, X, **self._input_options()), self._output()
         outputs = [output(estimator, X) for estimator in self.estimators_]
         return self._estimator_sections(outputs, columns.label)
 
 
 def _moments(estimator: Any, X: Any) -> np.ndarray:
     """Return mean and relative standard deviation, (n_samples, 2); 1 if it is unknown."""
-    if "return_std" in inspect.signature(last_step(estimator).predict).parameters:
+    if "return_std" in inspect.signature(_base.last_step(estimator).predict).parameters:
         return np.column_stack(estimator.predict(X, return_std=True))
     mean = np.asarray(estimator.predict(X), dtype=np.float64)
     return np.column_stack([mean, np.ones_like(mean)])
@@ -433,7 +418,7 @@ def _log_normal(residual, variance):
     return -0.5 * (_LOG_2PI + np.log(variance) + residual**2 / variance)
 
 
-def _held_out_moments(model: Any, learners: list, data: TrainingData, weight) -> np.ndarray:
+def _held_out_moments(model: Any, learners: list, data: _base.TrainingData, weight) -> np.ndarray:
     """Held-out mean and relative deviation, (n_samples, n_models, 2); NaN after failures."""
     moments = np.full((len(data), len(learners), 2), np.nan)
     rest = []
@@ -455,7 +440,7 @@ def _held_out_moments(model: Any, learners: list, data: TrainingData, weight) ->
     return moments
 
 
-def _log_evidence(model: Any, data: TrainingData, name: str, estimator: Any) -> float:
+def _log_evidence(model: Any, data: _base.TrainingData, name: str, estimator: Any) -> float:
     """Return the exact evidence of a fitted model, or minus half its BIC."""
     last, columns, y, weight = estimator, data.X, data.y, data.weights
     while isinstance(last, Pipeline):
@@ -491,8 +476,8 @@ def _log_evidence(model: Any, data: TrainingData, name: str, estimator: Any) -> 
     return log_likelihood - 0.5 * (n_parameters + 1) * np.log(n)
 
 
-@saved(weights_="m shares", variances_="m | m *")
-@documented
+@_base.saved(weights_="m shares", variances_="m | m *")
+@_base.documented
 class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
     r"""Weighted average of different regressors, weighted by held-out densities.
 
@@ -605,9 +590,9 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         random_state=None,
         verbose=0,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Compute the weights from held-out rows, and fit all estimators to all rows.
 
@@ -618,7 +603,9 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; every estimator must accept them if they differ.
         """
-        data = training_data(self, X, y, sample_weight, task="regression", **self._input_options())
+        data = _base.training_data(
+            self, X, y, sample_weight, task="regression", **self._input_options()
+        )
         learners, weight = self._named_learners(data)
         moments = _held_out_moments(self, list(learners.values()), data, weight)
         predictions, deviations = moments[:, :, 0], moments[:, :, 1]
@@ -656,7 +643,7 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         std : ndarray of shape (n_samples,)
             Only with ``return_std=True``.
         """
-        X = query_rows(self, X, **self._input_options())
+        X = _base.query_rows(self, X, **self._input_options())
         parts = [(_moments(estimator, X), w, m) for estimator, w, m in self._weighted_estimators()]
         mean, dtype = sum(w * part[:, 0] for part, w, _ in parts), _dtype_of(X)
         if not return_std:
@@ -679,7 +666,7 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         density : ndarray of shape (n_samples,)
             Logarithms.
         """
-        X = query_rows(self, X, **self._input_options())
+        X = _base.query_rows(self, X, **self._input_options())
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
         parts = []
@@ -689,6 +676,6 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         return logsumexp(parts, axis=0)
 
     def _sections(self, X, columns):
-        X = query_rows(self, X, **self._input_options())
+        X = _base.query_rows(self, X, **self._input_options())
         outputs = [_moments(estimator, X) for estimator in self.estimators_]
         return self._estimator_sections(outputs, columns.label)

@@ -7,21 +7,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import (
-    ArgmaxClassifierMixin,
-    HeldOut,
-    TrainingData,
-    atomic_fit,
-    class_factors,
-    documented,
-    fold_entries,
-    held_out_by_folds,
-    query_rows,
-    rows_outside,
-    saved,
-    store_parameters,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._base._tables import spread_rows
@@ -96,7 +82,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         random_state=None,
         verbose=0,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
     _fits_each_fold = True
     _last_share = 0.2  # of a block, by which scale and penalty are chosen
@@ -120,7 +106,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
         return tree.left_out(rows.Z)
 
-    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
+    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> _base.HeldOut:
         """Return predictions of rows that the ridge was not fitted to.
 
         Scale and penalty, and the metric from which every fold starts, are learned once, outside
@@ -152,31 +138,31 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         if groups is not None or len(X) > self.max_block_size or not np.all(weights > 0.0):
             method = "predict_proba" if hasattr(self, "predict_proba") else "predict"
             options = {"sample_weight": sample_weight, "rows": rows, "method": method}
-            return held_out_by_folds(self, X, y, folds, **options)
+            return _base.held_out_by_folds(self, X, y, folds, **options)
         table = X, y, sample_weight
         if len(X) > _FOLD_SHARE * self.max_block_size:
-            return self._left_out(table, np.concatenate(fold_entries(folds, rows)))
+            return self._left_out(table, np.concatenate(_base.fold_entries(folds, rows)))
         model = clone(self)
         data, targets = model._standardised_rows(X, y, weights)
         rng = check_random_state(model.random_state)
-        start = learn_start(data[rows_outside(folds[0], len(X))], model, rng)
+        start = learn_start(data[_base.rows_outside(folds[0], len(X))], model, rng)
 
-        def predict(folds) -> HeldOut:
-            entries = fold_entries(folds, rows)
+        def predict(folds) -> _base.HeldOut:
+            entries = _base.fold_entries(folds, rows)
             parts = [
-                predict_fold(data[rows_outside(fold, len(X))], data.Z[own], model, rng, start)
+                predict_fold(data[_base.rows_outside(fold, len(X))], data.Z[own], model, rng, start)
                 for fold, own in zip(folds, entries, strict=True)
             ]
             outputs, known = np.concatenate(parts), np.concatenate(entries)
             predictions = model._from_outputs(outputs, targets[known], data.weights[known])
-            return HeldOut([{}], known, predictions[None], fitted, predict)
+            return _base.HeldOut([{}], known, predictions[None], fitted, predict)
 
         def fitted(c: int, *other):
             return clone(self)._with_fit(start, *(other or table))
 
         return predict(folds)
 
-    def _left_out(self, table: tuple, rows: np.ndarray) -> HeldOut:
+    def _left_out(self, table: tuple, rows: np.ndarray) -> _base.HeldOut:
         """Return the leave-one-out predictions of some rows, and the model they come from."""
         model = clone(self)._with_fit(None, *table)
         found = model.loo_proba_ if hasattr(self, "predict_proba") else model.loo_prediction_
@@ -185,14 +171,14 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         def fitted(c: int, *other):
             return clone(self)._with_fit(None, *other) if other else model
 
-        return HeldOut([{}], rows, predictions[None], fitted)
+        return _base.HeldOut([{}], rows, predictions[None], fitted)
 
     def _with_fit(self, start: dict | None, X, y, sample_weight):
         """Return the model fitted from a start; an ensemble has held-out rows of its own."""
         self._fit_from(start, X, y, sample_weight)
         return self
 
-    def _store_held_out(self, data: TrainingData, predictions, targets) -> None:
+    def _store_held_out(self, data: _base.TrainingData, predictions, targets) -> None:
         """Store some rows with their leave-one-out predictions."""
         rows = spread_rows(len(data), MAX_HELD_OUT)
         Z = (data.X[rows] - self.mean_) / self.scale_
@@ -210,7 +196,7 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         return Tree(self.kernel, self._root, self.splits_, self.blocks_)
 
     def _queries(self, X) -> tuple[np.ndarray, np.dtype]:
-        X = query_rows(self, X)
+        X = _base.query_rows(self, X)
         return (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_, X.dtype
 
     def _held_out_rows(self) -> HeldOutRows:
@@ -223,8 +209,8 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
     _sections = slope_sections
 
 
-@saved(target_mean_="o", target_scale_="o", mean_="p", scale_="p", blocks_="* | * *")
-@documented
+@_base.saved(target_mean_="o", target_scale_="o", mean_="p", scale_="p", blocks_="* | * *")
+@_base.documented
 class GradientKernelRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, _GradientKernel):
     r"""Kernel ridge regression with a metric learned from its own gradients.
 
@@ -288,7 +274,7 @@ class GradientKernelRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, _
     1.0
     """
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Learn the metric and the ridge.
 
@@ -303,7 +289,7 @@ class GradientKernelRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, _
 
     def _fit_from(self, start: dict | None, X, y, sample_weight) -> tuple:
         """Fit from a metric, scale and penalty learned before; return the rows and targets."""
-        data = training_data(self, X, y, sample_weight, task="regression", multi_output=True)
+        data = _base.training_data(self, X, y, sample_weight, task="regression", multi_output=True)
         self._is_flat = data.y.ndim == 1
         rows, Y = self._standardised_rows(data.X, data.y, data.weights)
         left_out = self._fit_tree(rows, start)
@@ -341,9 +327,9 @@ class GradientKernelRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, _
         return out[:, 0] if self._is_flat else out
 
 
-@saved(classes_="c labels", mean_="p", scale_="p", blocks_="* | * *")
-@documented
-class GradientKernelClassifier(ArgmaxClassifierMixin, LabelSetMixin, _GradientKernel):
+@_base.saved(classes_="c labels", mean_="p", scale_="p", blocks_="* | * *")
+@_base.documented
+class GradientKernelClassifier(_base.ArgmaxClassifierMixin, LabelSetMixin, _GradientKernel):
     r"""Kernel ridge classification with a metric learned from its own gradients.
 
     The ridge of :class:`GradientKernelRegressor` on class indicators. Probabilities are the softmax
@@ -401,9 +387,9 @@ class GradientKernelClassifier(ArgmaxClassifierMixin, LabelSetMixin, _GradientKe
         random_state=None,
         verbose=0,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Learn the metric and the ridge."""
         data, targets = self._fit_from(None, X, y, sample_weight)
@@ -412,7 +398,7 @@ class GradientKernelClassifier(ArgmaxClassifierMixin, LabelSetMixin, _GradientKe
 
     def _fit_from(self, start: dict | None, X, y, sample_weight) -> tuple:
         """Fit from a metric, scale and penalty learned before; return the rows and class codes."""
-        data = training_data(self, X, y, sample_weight, task="classification")
+        data = _base.training_data(self, X, y, sample_weight, task="classification")
         rows, codes = self._standardised_rows(data.X, data.labels, data.weights)
         proba = self._from_outputs(self._fit_tree(rows, start), codes, rows.weights)
         self.loo_proba_ = proba.astype(data.X.dtype)
@@ -421,7 +407,7 @@ class GradientKernelClassifier(ArgmaxClassifierMixin, LabelSetMixin, _GradientKe
     def _standardised_rows(self, X, y, weights) -> tuple[GradientRows, np.ndarray]:
         """Store classes and scales; return standardised rows, and the codes of the classes."""
         self.classes_, codes = np.unique(y, return_inverse=True)
-        factors = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
+        factors = _base.class_factors(self.class_weight, self.classes_, codes, weights)[codes]
         return self._standardised(X, np.eye(len(self.classes_))[codes], weights, factors), codes
 
     def _from_outputs(self, outputs, codes, weights):

@@ -17,29 +17,7 @@ from sklearn.base import (
     clone,
 )
 
-from vicinal._base import (
-    ArgmaxClassifierMixin,
-    HeldOut,
-    TrainingData,
-    aligned_predictions,
-    as_numpy,
-    atomic_fit,
-    class_factors,
-    codes_among,
-    computing_device,
-    counted,
-    documented,
-    fold_entries,
-    free_memory,
-    namespace,
-    on_torch,
-    query_rows,
-    row_blocks,
-    rows_outside,
-    saved,
-    store_parameters,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import RUN_CONSTRAINTS, Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._covariance import normal_score_knots, score_slopes
@@ -51,7 +29,7 @@ _TARGETS: dict = {"task": "regression", "multi_output": True}
 _FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training
 
 
-@documented
+@_base.documented
 class _NeuralNeighbors(
     ExplainRowMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -165,11 +143,11 @@ class _NeuralNeighbors(
         random_state=None,
         verbose=0,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
     # --- training -----------------------------------------------------------------------------
 
-    def _learn(self, data: TrainingData) -> Voters:
+    def _learn(self, data: _base.TrainingData) -> Voters:
         """Learn the normal scores of the columns; return the training data of the networks."""
         if len(data) < 2:
             raise ValueError(
@@ -185,7 +163,7 @@ class _NeuralNeighbors(
         dtype = np.float32 if data.xp is np else data.X.dtype
         return Voters(self._scores(data.X, dtype), values, weights / self._weight_unit)
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Train the networks.
 
@@ -200,15 +178,15 @@ class _NeuralNeighbors(
         self._store(voters)
         return self
 
-    def _train(self, data: TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
+    def _train(self, data: _base.TrainingData, voters: Voters, pools: list) -> list[list[dict]]:
         """Return the nets of every pool of rows, trained on ``device``."""
-        device: Any = computing_device(None, self.device)
+        device: Any = _base.computing_device(None, self.device)
         if data.xp is np and device is not None:
-            voters = Voters(*on_torch(device, *voters))
+            voters = Voters(*_base.on_torch(device, *voters))
         has_classes, on_host = data.classes is not None, isinstance(voters.scores, np.ndarray)
         return train_models(self, voters, pools, classes=has_classes, on_host=on_host)
 
-    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
+    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> _base.HeldOut:
         """Return predictions for rows by networks that have not seen them.
 
         On a device the networks of all folds are trained at once. The normal scores of the columns
@@ -236,25 +214,28 @@ class _NeuralNeighbors(
         model = clone(self)
         data = model._data(X, y, sample_weight)
         if len(data) < num_samples(X):
+            n_rows = _base.counted(num_samples(X) - len(data), "row")
             raise ValueError(
-                f"sample_weight is zero for {counted(num_samples(X) - len(data), 'row')}, but "
-                "held_out predicts every row; remove those rows from X, y and folds."
+                f"sample_weight is zero for {n_rows}, but held_out predicts every row; remove "
+                "those rows from X, y and folds."
             )
         voters = model._learn(data)
         trained: list[dict] = []
 
-        def predict(folds) -> HeldOut:
-            pools = [rows_outside(fold, len(data)) for fold in folds]
-            entries = fold_entries(folds, rows)
+        def predict(folds) -> _base.HeldOut:
+            pools = [_base.rows_outside(fold, len(data)) for fold in folds]
+            entries = _base.fold_entries(folds, rows)
             method, parts = "predict" if data.classes is None else "predict_proba", []
             found = model._train(data, voters, pools)
             for pool, nets, own in zip(pools, found, entries, strict=True):
                 model.nets_ = nets
                 model._store(Voters(*(rows_of(part, pool) for part in voters)))
-                parts.append(aligned_predictions(model, rows_of(data.X, own), method, data.classes))
+                parts.append(
+                    _base.aligned_predictions(model, rows_of(data.X, own), method, data.classes)
+                )
                 trained.extend(nets)
             predictions = np.concatenate(parts)[None]
-            return HeldOut([{}], np.concatenate(entries), predictions, fitted, predict)
+            return _base.HeldOut([{}], np.concatenate(entries), predictions, fitted, predict)
 
         def fitted(c: int, *table):
             if table:
@@ -271,13 +252,13 @@ class _NeuralNeighbors(
     def _store(self, voters: Voters) -> None:
         """Store the neighbours: their coordinates in every network, targets and weights."""
         self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
-        xp = namespace(voters.scores)
+        xp = _base.namespace(voters.scores)
         working = np.float64 if isinstance(voters.scores, np.ndarray) else voters.scores.dtype
         scores, self.voter_outputs_, weights = (xp.astype(part, working) for part in voters)
         self.voter_log_weights_ = xp.log(weights)
         self.embedding_ = self._embedded(scores)
 
-    def _add_voters(self, data: TrainingData) -> None:
+    def _add_voters(self, data: _base.TrainingData) -> None:
         """Add neighbours without training."""
         old = [self.voter_outputs_, self.voter_log_weights_, *self.embedding_]
         values, weights = self._votes(data)
@@ -290,16 +271,16 @@ class _NeuralNeighbors(
 
     def _scores(self, X, dtype):
         """Return clipped normal scores of rows, computed on the host."""
-        host = np.asarray(as_numpy(X), dtype=np.float64)
+        host = np.asarray(_base.as_numpy(X), dtype=np.float64)
         out = np.empty(host.shape)
         for j, (values, scores) in enumerate(self.knots_):
             out[:, j] = np.interp(host[:, j], values, scores)
         out = np.clip(out, -self._score_limit, self._score_limit)
-        return namespace(X).asarray(out, dtype=dtype, device=device_of(X))
+        return _base.namespace(X).asarray(out, dtype=dtype, device=device_of(X))
 
     def _net(self, e: int, like) -> kernels.Nets:
         """Return one net in the library and precision of ``like``."""
-        xp, net = namespace(like), self.nets_[e]
+        xp, net = _base.namespace(like), self.nets_[e]
         where = {"dtype": like.dtype, "device": device_of(like)}
         parts = (net["parameters"][None], net["statistics"][None])
         shape = net_shape(self, len(self.knots_), net["periodic"])
@@ -307,10 +288,10 @@ class _NeuralNeighbors(
 
     def _embedded(self, scores) -> list:
         """Return the coordinates of rows in every net."""
-        xp = namespace(scores)
+        xp = _base.namespace(scores)
         width = scores.shape[1] * (2 * N_FREQUENCIES + 1 + 2 * N_PER_FEATURE) + self.n_hidden
-        memory = free_memory(scores)
-        blocks = list(row_blocks(scores.shape[0], 16 * width, working_memory=memory))
+        memory = _base.free_memory(scores)
+        blocks = list(_base.row_blocks(scores.shape[0], 16 * width, working_memory=memory))
         found = []
         for e in range(self.n_estimators):
             net = self._net(e, scores)
@@ -334,12 +315,14 @@ class _NeuralNeighbors(
 
     def _queries(self, X):
         """Return normal scores of queries, in working precision."""
-        X = query_rows(self, X)
+        X = _base.query_rows(self, X)
         return self._scores(X, self.voter_outputs_.dtype)
 
     def _blocks(self, n_queries: int, n_arrays: int = 4):
         bytes_per_row = 8 * n_arrays * self.voter_outputs_.shape[0]
-        return row_blocks(n_queries, bytes_per_row, working_memory=free_memory(self.voter_outputs_))
+        return _base.row_blocks(
+            n_queries, bytes_per_row, working_memory=_base.free_memory(self.voter_outputs_)
+        )
 
     def _mean_shares(self, embedded, block):
         """Return the weight of every neighbour for a block of queries, mean over networks."""
@@ -351,7 +334,7 @@ class _NeuralNeighbors(
 
     def _mean_votes(self, scores):
         """Return the mean prediction of the networks: (n_queries, n_outputs)."""
-        xp = namespace(scores)
+        xp = _base.namespace(scores)
         embedded = self._embedded(scores)
         parts = [
             xp.matmul(self._mean_shares(embedded, block), self.voter_outputs_)
@@ -361,13 +344,13 @@ class _NeuralNeighbors(
 
     def _slopes(self, X, scores):
         """Return the slopes of every output by the columns of X: (n_queries, n_outputs, d)."""
-        xp = namespace(scores)
+        xp = _base.namespace(scores)
         n_outputs = self.voter_outputs_.shape[1]
-        host = np.asarray(as_numpy(X), dtype=np.float64)
+        host = np.asarray(_base.as_numpy(X), dtype=np.float64)
         stretch = np.stack(
             [score_slopes(host[:, j], *knots) for j, knots in enumerate(self.knots_)], axis=1
         )
-        stretch *= np.abs(as_numpy(scores)) < self._score_limit
+        stretch *= np.abs(_base.as_numpy(scores)) < self._score_limit
         stretch = xp.asarray(stretch, dtype=scores.dtype, device=device_of(scores))
         out = xp.zeros(
             (scores.shape[0], n_outputs, scores.shape[1]),
@@ -408,14 +391,14 @@ class _NeuralNeighbors(
         scores = self._queries(X)
         if n_neighbors is not None and n_neighbors < 1:
             raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
-        xp, embedded = namespace(scores), self._embedded(scores)
+        xp, embedded = _base.namespace(scores), self._embedded(scores)
         found = []
         for block in self._blocks(scores.shape[0]):
             mean = self._mean_shares(embedded, block)
             order = xp.argsort(-mean, axis=1, stable=True)[:, :n_neighbors]
             found.append((order, xp.take_along_axis(mean, order, axis=1)))
         rows, weights = (xp.concat(part, axis=0) for part in zip(*found, strict=True))
-        rows, weights = as_numpy(rows), as_numpy(xp.astype(weights, self._dtype))
+        rows, weights = _base.as_numpy(rows), _base.as_numpy(xp.astype(weights, self._dtype))
         ends = np.arange(len(rows) + 1) * rows.shape[1]
         shape = len(rows), self.voter_log_weights_.shape[0]
         return csr_matrix((weights.ravel(), rows.ravel(), ends), shape=shape)
@@ -430,7 +413,7 @@ class _NeuralNeighbors(
             the networks.
         """
         scores = self._queries(X)
-        xp = namespace(scores)
+        xp = _base.namespace(scores)
         joined = xp.concat(self._embedded(scores), axis=1) / self.n_estimators**0.5
         return xp.astype(joined, self._dtype)
 
@@ -441,7 +424,7 @@ class _NeuralNeighbors(
         return self.n_estimators * self.n_components
 
 
-@saved(
+@_base.saved(
     target_mean_="o",
     target_scale_="o",
     mean_="p",
@@ -451,7 +434,7 @@ class _NeuralNeighbors(
     voter_outputs_="v o",
     voter_log_weights_="v",
 )
-@documented
+@_base.documented
 class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbors):
     r"""Nearest-neighbour regression in coordinates learned by neural networks.
 
@@ -511,9 +494,9 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
     ((1, 500), 3)
     """
 
-    def _data(self, X, y, sample_weight) -> TrainingData:
+    def _data(self, X, y, sample_weight) -> _base.TrainingData:
         options: dict = {**_TARGETS, "ensure_min_samples": 2}
-        data = training_data(self, X, y, sample_weight, arrays=True, **options)
+        data = _base.training_data(self, X, y, sample_weight, arrays=True, **options)
         xp, Y = data.xp, data.xp.reshape(data.y, (len(data), -1))
         share = xp.astype(data.weights, Y.dtype)[:, None]
         share = share / xp.sum(share)
@@ -523,12 +506,12 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
         self._is_flat = data.y.ndim == 1
         return data
 
-    def _votes(self, data: TrainingData) -> tuple:
+    def _votes(self, data: _base.TrainingData) -> tuple:
         """Return standardised targets and weights of rows."""
         Y = data.xp.reshape(data.y, (len(data), -1))
         return (Y - self.target_mean_) / self.target_scale_, data.weights
 
-    @atomic_fit
+    @_base.atomic_fit
     def partial_fit(self, X, y, sample_weight=None):
         """Add neighbours without training; on an unfitted model this is ``fit``.
 
@@ -546,7 +529,7 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
         """
         if not hasattr(self, "nets_"):
             return self.fit(X, y, sample_weight)
-        data = training_data(self, X, y, sample_weight, reset=False, arrays=True, **_TARGETS)
+        data = _base.training_data(self, X, y, sample_weight, reset=False, arrays=True, **_TARGETS)
         n_outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
         if n_outputs != self.target_mean_.shape[0]:
             raise ValueError(
@@ -559,7 +542,7 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
     def predict(self, X):
         """Predict the target."""
         votes = self._mean_votes(self._queries(X)) * self.target_scale_ + self.target_mean_
-        votes = namespace(votes).astype(votes, self._dtype)
+        votes = _base.namespace(votes).astype(votes, self._dtype)
         return votes[:, 0] if self._is_flat else votes
 
     def local_coef(self, X):
@@ -572,7 +555,7 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
         """
         scores = self._queries(X)
         slopes = self._slopes(X, scores) * self.target_scale_[:, None]
-        slopes = namespace(slopes).astype(slopes, self._dtype)
+        slopes = _base.namespace(slopes).astype(slopes, self._dtype)
         return slopes[:, 0, :] if self._is_flat else slopes
 
     def _voter_values(self, rows):
@@ -581,7 +564,7 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
         return values[:, 0] if self._is_flat else values
 
 
-@saved(
+@_base.saved(
     classes_="c labels",
     mean_="p",
     knots_="*",
@@ -590,8 +573,8 @@ class NeuralNeighborsRegressor(MultiOutputMixin, RegressorMixin, _NeuralNeighbor
     voter_outputs_="v c",
     voter_log_weights_="v",
 )
-@documented
-class NeuralNeighborsClassifier(ArgmaxClassifierMixin, _NeuralNeighbors):
+@_base.documented
+class NeuralNeighborsClassifier(_base.ArgmaxClassifierMixin, _NeuralNeighbors):
     r"""Nearest-neighbour classification in coordinates learned by neural networks.
 
     A small network maps every row to coordinates. The probability of a class is its share of the
@@ -665,23 +648,23 @@ class NeuralNeighborsClassifier(ArgmaxClassifierMixin, _NeuralNeighbors):
         random_state=None,
         verbose=0,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    def _data(self, X, y, sample_weight) -> TrainingData:
+    def _data(self, X, y, sample_weight) -> _base.TrainingData:
         options: dict = {"task": "classification", "ensure_min_samples": 2}
-        data = training_data(self, X, y, sample_weight, arrays=True, **options)
+        data = _base.training_data(self, X, y, sample_weight, arrays=True, **options)
         host = data.host(data.y), data.host(data.weights)
         self.classes_ = data.classes
-        self._class_factors = class_factors(self.class_weight, self.classes_, *host)
+        self._class_factors = _base.class_factors(self.class_weight, self.classes_, *host)
         return data
 
-    def _votes(self, data: TrainingData) -> tuple:
+    def _votes(self, data: _base.TrainingData) -> tuple:
         """Return class indicators and weights of rows."""
         codes = data.host(data.y)
         indicators = data.array(np.eye(len(self.classes_))[codes])
         return indicators, data.weights * data.array(self._class_factors[codes])
 
-    @atomic_fit
+    @_base.atomic_fit
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add neighbours without training; on an unfitted model this is ``fit``.
 
@@ -700,17 +683,17 @@ class NeuralNeighborsClassifier(ArgmaxClassifierMixin, _NeuralNeighbors):
             The classifier, with more neighbours.
         """
         if not hasattr(self, "nets_"):
-            codes_among([] if classes is None else classes, np.unique(as_numpy(y)))
+            _base.codes_among([] if classes is None else classes, np.unique(_base.as_numpy(y)))
             return self.fit(X, y, sample_weight)
-        data = training_data(self, X, y, sample_weight, reset=False, arrays=True)
-        codes = data.array(codes_among(as_numpy(data.y), self.classes_))
+        data = _base.training_data(self, X, y, sample_weight, reset=False, arrays=True)
+        codes = data.array(_base.codes_among(_base.as_numpy(data.y), self.classes_))
         self._add_voters(replace(data, y=codes, classes=self.classes_))
         return self
 
     def predict_proba(self, X):
         """Return the probability of every class."""
         proba = self._mean_votes(self._queries(X))
-        xp = namespace(proba)
+        xp = _base.namespace(proba)
         return xp.astype(proba / xp.sum(proba, axis=1, keepdims=True), self._dtype)
 
     def local_coef(self, X):
@@ -723,9 +706,9 @@ class NeuralNeighborsClassifier(ArgmaxClassifierMixin, _NeuralNeighbors):
         """
         scores = self._queries(X)
         slopes = self._slopes(X, scores) / (self._mean_votes(scores) + _FLOOR)[:, :, None]
-        return namespace(slopes).astype(slopes, self._dtype)
+        return _base.namespace(slopes).astype(slopes, self._dtype)
 
     def _voter_values(self, rows):
         """Return the labels of neighbours."""
-        codes = as_numpy(self.voter_outputs_[rows, ...]).argmax(axis=1)
+        codes = _base.as_numpy(self.voter_outputs_[rows, ...]).argmax(axis=1)
         return self.classes_[codes]

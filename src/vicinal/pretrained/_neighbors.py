@@ -9,22 +9,7 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from vicinal._base import (
-    ArgmaxClassifierMixin,
-    TrainingData,
-    as_given,
-    as_numpy,
-    atomic_fit,
-    column_mask,
-    computing_device,
-    documented,
-    query_rows,
-    random_seeds,
-    row_blocks,
-    saved,
-    store_parameters,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import Interval, threadpool_controller
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, weighted_section
 from vicinal.pretrained._cells import TableScale, target_features
@@ -36,7 +21,7 @@ _ROWS: dict = {"ensure_all_finite": "allow-nan", "arrays": True}
 _COMPUTED = ("_passes", "_group", "_share")
 
 
-@documented
+@_base.documented
 class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     """Weighted training rows, with weights that a pretrained network computes.
 
@@ -95,19 +80,19 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         device=None,
         random_state=None,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
     # --- training rows ------------------------------------------------------------------------
 
-    def _store(self, data: TrainingData) -> None:
+    def _store(self, data: _base.TrainingData) -> None:
         """Store the table and read it in every pass."""
         self.X_fit_ = np.array(data.host(data.X))
         self.sample_weight_ = data.host(data.sample_weight) if data.is_weighted else None
         names = getattr(self, "feature_names_in_", None)
-        self._is_category = column_mask(
+        self._is_category = _base.column_mask(
             self.categorical_features, data.n_features, names, "categorical_features"
         )
-        self.seeds_ = random_seeds(self.random_state, self.n_passes)
+        self.seeds_ = _base.random_seeds(self.random_state, self.n_passes)
         self._read()
 
     def _read(self) -> None:
@@ -140,7 +125,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
 
     def _network(self):
         """Return the network, on the device of torch tensors or the one given."""
-        return load_network(computing_device(self._reference, self.device))
+        return load_network(_base.computing_device(self._reference, self.device))
 
     def _context_rows(self, y, rng) -> np.ndarray:
         """Return the rows of a pass: all of them, or a stratified sample."""
@@ -183,8 +168,8 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         n_groups, bytes_per_row = int(parts[0].max()) + 1, 8 * (3 * len(parts[0]) + 10 * X.shape[1])
         group, share = (xp.asarray(part, device=device) for part in parts)
         passes = [(rows, scale, network.moved(part)) for rows, scale, part in contexts]
-        for block in row_blocks(len(X), bytes_per_row, max_rows=1024):
-            queries = np.asarray(as_numpy(X[block]), dtype=np.float64)
+        for block in _base.row_blocks(len(X), bytes_per_row, max_rows=1024):
+            queries = np.asarray(_base.as_numpy(X[block]), dtype=np.float64)
             total = xp.zeros((len(queries), n_groups), dtype=xp.float64, device=device)
             log_bandwidth = xp.zeros(len(queries), dtype=xp.float64, device=device)
             for rows, scale, context in passes:
@@ -202,7 +187,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
         network = self._network()
         values = network.xp.asarray(values, device=network.device)
         found = network.xp.concat([weights @ values for _, weights, _ in self._weights(X)])
-        return as_given(found, X)
+        return _base.as_given(found, X)
 
     def neighbors(self, X, n_neighbors=None):
         """Return the training rows that make each prediction, with their weights.
@@ -220,7 +205,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
             the training rows in the order of ``fit``, without those of sample weight 0; the
             entries of a query are stored by falling weight.
         """
-        X = query_rows(self, X, **_ROWS)
+        X = _base.query_rows(self, X, **_ROWS)
         if n_neighbors is not None and n_neighbors < 1:
             raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
         return self._neighbors(X, n_neighbors)
@@ -228,7 +213,7 @@ class _PretrainedNeighbors(ExplainRowMixin, BaseEstimator):
     def _neighbors(self, X, n_neighbors) -> csr_matrix:
         rows, shares = [], []
         for _, found, _ in self._weights(X):
-            weights = as_numpy(found)
+            weights = _base.as_numpy(found)
             order = np.argsort(-weights, axis=1, kind="stable")[:, :n_neighbors]
             rows.append(order)
             shares.append(np.take_along_axis(weights, order, axis=1))
@@ -267,9 +252,9 @@ def _distinct_rows(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 _SAVED = {"X_fit_": "n p missing", "sample_weight_": "n shares", "_is_category": "p"}
 
 
-@saved(classes_="c labels", y_fit_="n <c", **_SAVED)
-@documented
-class PretrainedNeighborsClassifier(ArgmaxClassifierMixin, _PretrainedNeighbors):
+@_base.saved(classes_="c labels", y_fit_="n <c", **_SAVED)
+@_base.documented
+class PretrainedNeighborsClassifier(_base.ArgmaxClassifierMixin, _PretrainedNeighbors):
     r"""Classification by a weighted vote of training rows, with weights from a pretrained network.
 
     The network was trained once, on millions of simulated tables, to predict queries from a
@@ -313,7 +298,7 @@ class PretrainedNeighborsClassifier(ArgmaxClassifierMixin, _PretrainedNeighbors)
     ((1, 75), 3)
     """
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Store the training table and read it with the network.
 
@@ -322,7 +307,7 @@ class PretrainedNeighborsClassifier(ArgmaxClassifierMixin, _PretrainedNeighbors)
         X : array-like of shape (n_samples, n_features)
             Training rows; NaN where missing.
         """
-        data = training_data(self, X, y, sample_weight, task="classification", **_ROWS)
+        data = _base.training_data(self, X, y, sample_weight, task="classification", **_ROWS)
         self.classes_, self.y_fit_ = data.classes, data.host(data.y)
         self._store(data)
         return self
@@ -343,7 +328,7 @@ class PretrainedNeighborsClassifier(ArgmaxClassifierMixin, _PretrainedNeighbors)
 
     def predict_proba(self, X):
         """Return the probability of every class: its share of the weights and of half a row."""
-        X = query_rows(self, X, **_ROWS)
+        X = _base.query_rows(self, X, **_ROWS)
         prior, votes = self._prior(), self._means(X, np.eye(len(self.classes_))[self.y_fit_])
         return (1 - prior) * votes + prior / len(self.classes_)
 
@@ -353,8 +338,8 @@ class PretrainedNeighborsClassifier(ArgmaxClassifierMixin, _PretrainedNeighbors)
         return float(_PRIOR / (_PRIOR + weight))
 
 
-@saved(y_fit_="n", **_SAVED)
-@documented
+@_base.saved(y_fit_="n", **_SAVED)
+@_base.documented
 class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
     r"""Regression by a weighted mean of training rows, with weights from a pretrained network.
 
@@ -400,7 +385,7 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
     (100, 2)
     """
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Store the training table and read it with the network.
 
@@ -409,7 +394,7 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         X : array-like of shape (n_samples, n_features)
             Training rows; NaN where missing.
         """
-        data = training_data(self, X, y, sample_weight, task="regression", **_ROWS)
+        data = _base.training_data(self, X, y, sample_weight, task="regression", **_ROWS)
         self.y_fit_ = np.array(data.host(data.y), dtype=np.float64)
         self._store(data)
         return self
@@ -426,7 +411,7 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
 
     def predict(self, X):
         """Return the weighted mean of the training targets."""
-        X = query_rows(self, X, **_ROWS)
+        X = _base.query_rows(self, X, **_ROWS)
         return self._means(X, self.y_fit_)
 
     def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
@@ -442,16 +427,16 @@ class PretrainedNeighborsRegressor(RegressorMixin, _PretrainedNeighbors):
         ndarray of shape (n_queries, n_quantiles)
             The quantiles, by bisection to a millionth of the range of the targets.
         """
-        X = query_rows(self, X, **_ROWS)
+        X = _base.query_rows(self, X, **_ROWS)
         levels = np.asarray(quantiles, dtype=float)
         if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles={quantiles!r} must be a list of numbers between 0 and 1.")
         deviation = _standardised(self.y_fit_, self.sample_weight_)[1]
         found = np.empty((len(X), len(levels)))
         for block, shares, log_bandwidth in self._weights(X):
-            scales = deviation * np.exp(as_numpy(log_bandwidth))
-            found[block] = _mixture_quantiles(as_numpy(shares), self.y_fit_, scales, levels)
-        return as_given(found, X)
+            scales = deviation * np.exp(_base.as_numpy(log_bandwidth))
+            found[block] = _mixture_quantiles(_base.as_numpy(shares), self.y_fit_, scales, levels)
+        return _base.as_given(found, X)
 
 
 def _standardised(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, float]:

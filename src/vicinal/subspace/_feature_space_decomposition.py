@@ -13,21 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import (
-    Blocks,
-    TrainingData,
-    add_tuples,
-    atomic_fit,
-    atomic_fit_blocks,
-    dense,
-    documented,
-    namespace,
-    query_rows,
-    saved,
-    store_parameters,
-    survey,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal._kernels.linear import _scatter
 
@@ -52,8 +38,8 @@ _VANISHED = (
 )
 
 
-@saved(constant_="p", mean_="p", _maps="* | * *")
-@documented
+@_base.saved(constant_="p", mean_="p", _maps="* | * *")
+@_base.documented
 class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     r"""Decomposition of the feature space into subspaces, after a linear transform.
 
@@ -187,9 +173,9 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         shrinkage=1e-3,
         random_state=None,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y=None, sample_weight=None):
         """Learn the transform and choose the groups.
 
@@ -210,18 +196,18 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             options["task"] = "classification"
         else:
             y = None
-        data = training_data(self, X, y, sample_weight, **options)
+        data = _base.training_data(self, X, y, sample_weight, **options)
         constant = _scatter.constant_columns(data.X)
         mean = _scatter.column_means(data.X, data.weights)
         dtype = np.float32 if data.X.dtype == data.xp.float32 else np.float64
         self._learn(SummedRows(data, len(data), constant, mean, data.classes, dtype, data))
         return self
 
-    @atomic_fit_blocks
+    @_base.atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
         self._reference = None
-        blocks, found = survey(blocks, has_classes=self.method == "discriminant")
+        blocks, found = _base.survey(blocks, has_classes=self.method == "discriminant")
         constant, mean = found.moments.constant, found.moments.mean
         encoded = blocks.then(encoded_block, found.classes)
         self._learn(SummedRows(encoded, found.n_rows, constant, mean, found.classes, np.float64))
@@ -255,7 +241,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         X_sub : {ndarray, sparse array} of shape (n_samples, len(groups_[i]))
             Sparse for sparse ``X`` and ``method`` ``"random"`` or ``"approximate"``.
         """
-        X = query_rows(self, X, accept_sparse="csr")
+        X = _base.query_rows(self, X, accept_sparse="csr")
         if not 0 <= i < self.n_subspaces_:
             raise IndexError(f"i={i!r} is not a subspace; use 0 to {self.n_subspaces_ - 1}.")
         return self._transform_valid(X, i)
@@ -268,11 +254,11 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         X_star : {ndarray, sparse array} of shape (n_samples, sum of the sizes of the groups)
             The subspaces in order.
         """
-        X = query_rows(self, X, accept_sparse="csr")
+        X = _base.query_rows(self, X, accept_sparse="csr")
         parts = [self._transform_valid(X, i) for i in range(self.n_subspaces_)]
         if sp.issparse(parts[0]):
             return sp.hstack(parts, format="csr")
-        return namespace(parts[0]).concat(parts, axis=1)
+        return _base.namespace(parts[0]).concat(parts, axis=1)
 
     def _transform_valid(self, X, i):
         """``transform_subspace`` without checks, for callers that validated X."""
@@ -338,13 +324,13 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 class SummedRows:
     """Sums over rows in memory, on a device, or in blocks."""
 
-    data: TrainingData | Blocks  # blocks of training data
+    data: _base.TrainingData | _base.Blocks  # blocks of training data
     n_samples: int
     constant: np.ndarray
     mean: np.ndarray
     classes: Any
     dtype: Any
-    in_memory: TrainingData | None = None
+    in_memory: _base.TrainingData | None = None
 
     @property
     def columns(self) -> np.ndarray:
@@ -384,23 +370,23 @@ class SummedRows:
 Learned = tuple[list, list[list[np.ndarray]], list[np.ndarray]]
 
 
-def encoded_block(block: TrainingData, classes: Any) -> TrainingData:
+def encoded_block(block: _base.TrainingData, classes: Any) -> _base.TrainingData:
     """Return a block of dense rows, with codes for labels if there are classes."""
     y = block.y if classes is None else np.searchsorted(classes, block.y)
-    return replace(block, X=dense(block), y=y, classes=classes)
+    return replace(block, X=_base.dense(block), y=y, classes=classes)
 
 
-def _sum_scatter(data: TrainingData, columns, centers, by_class: bool) -> np.ndarray:
+def _sum_scatter(data: _base.TrainingData, columns, centers, by_class: bool) -> np.ndarray:
     X, codes = _scatter.take_columns(data.X, columns), data.y if by_class else None
     return _scatter.scatter_matrix(X, data.weights, centers, codes)
 
 
-def _sum_classes(data: TrainingData, columns) -> tuple:
+def _sum_classes(data: _base.TrainingData, columns) -> tuple:
     X = _scatter.take_columns(data.X, columns)
     return _scatter.class_sums(X, data.y, data.weights, len(data.classes))
 
 
-def _sum_grams(data: TrainingData, mean, partitions) -> np.ndarray:
+def _sum_grams(data: _base.TrainingData, mean, partitions) -> np.ndarray:
     return np.stack([_scatter.block_gram(data.X, data.weights, mean, p) for p in partitions])
 
 
@@ -448,13 +434,13 @@ def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tupl
             return np.empty(0), basis
         weights, none = data.host(data.weights), np.zeros(len(basis), dtype=bool)
         codes = None if data.y is None else data.host(data.y)
-        inner = TrainingData(Z / np.sqrt(weights)[:, None], codes, data.classes, weights)
+        inner = _base.TrainingData(Z / np.sqrt(weights)[:, None], codes, data.classes, weights)
         rows = SummedRows(inner, rows.n_samples, none, 0.0 * Z[0], rows.classes, rows.dtype)
     if model.method == "principal":
         values, directions = _scatter.principal_directions(rows.scatter())
         values, directions = values[: model.n_components], directions[: model.n_components]
     else:
-        counts, sums = rows.data.total(_sum_classes, rows.columns, combine=add_tuples)
+        counts, sums = rows.data.total(_sum_classes, rows.columns, combine=_base.add_tuples)
         means = sums / counts[:, None]
         within = rows.data.total(_sum_scatter, rows.columns, means, True)
         between = ((means - rows.center).T * counts) @ (means - rows.center)

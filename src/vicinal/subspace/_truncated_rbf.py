@@ -16,28 +16,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 
-from vicinal._base import (
-    ArgmaxClassifierMixin,
-    Blocks,
-    Survey,
-    TrainingData,
-    add_tuples,
-    as_numpy,
-    atomic_fit,
-    atomic_fit_blocks,
-    block_limits,
-    class_factors,
-    documented,
-    namespace,
-    query_rows,
-    refuse,
-    row_blocks,
-    sample_rows,
-    saved,
-    store_parameters,
-    survey,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.calibration._probabilities import (
@@ -109,7 +88,7 @@ def check_expansion(n_features, order, max_features, remedy):
     return J
 
 
-def resolve(model: Any, data: TrainingData) -> TruncatedSettings:
+def resolve(model: Any, data: _base.TrainingData) -> TruncatedSettings:
     """Return centre and width, and the smaller of both systems for ``solver="auto"``."""
     mean, gamma = center_and_width(data, model.order, model.gamma, center=model.center)
     solver = model.solver
@@ -119,11 +98,11 @@ def resolve(model: Any, data: TrainingData) -> TruncatedSettings:
     return TruncatedSettings(mean, gamma, model.order, model.alpha, solver, model.max_features)
 
 
-def center_and_width(data: TrainingData, order: int, gamma: Any, *, center: bool) -> tuple:
+def center_and_width(data: _base.TrainingData, order: int, gamma: Any, *, center: bool) -> tuple:
     """Mean (or zero) and width; warns when the series is cut before it has converged."""
     xp, X, weights = data.xp, data.X, data.weights
     mean = data.array(column_means(X, weights) if center else np.zeros(data.n_features))
-    blocks = row_blocks(len(data), 16 * data.n_features, **block_limits(X))
+    blocks = _base.row_blocks(len(data), 16 * data.n_features, **_base.block_limits(X))
     squares = xp.concat([xp.sum((X[rows, :] - mean) ** 2, axis=1) for rows in blocks])
     if isinstance(gamma, str):
         typical = float(weights @ squares / xp.sum(weights))
@@ -134,7 +113,7 @@ def center_and_width(data: TrainingData, order: int, gamma: Any, *, center: bool
 
 def _warn_if_cut_short(squares, weights, gamma, order):
     """Warn when the series is cut before it has converged; ``squares`` are lengths of rows."""
-    lengths, weights = as_numpy(squares), as_numpy(weights)
+    lengths, weights = _base.as_numpy(squares), _base.as_numpy(weights)
     median = np.quantile(lengths, 0.5, weights=weights, method="inverted_cdf")
     reach = 2.0 * gamma * float(median)
     if reach > order / 2.0:
@@ -148,7 +127,7 @@ def _warn_if_cut_short(squares, weights, gamma, order):
 
 
 def fit_ridge(
-    data: TrainingData, Y: Any, weights: Any, settings: TruncatedSettings, unit: Any
+    data: _base.TrainingData, Y: Any, weights: Any, settings: TruncatedSettings, unit: Any
 ) -> TruncatedFit:
     """Fit the ridge to targets (n, n_targets); with ``unit`` return leave-one-out scores too."""
     Z = data.X - settings.mean
@@ -170,7 +149,7 @@ def fit_ridge(
 
 def class_targets(codes: Any, n_classes: int, dtype: Any) -> Any:
     """Return -1 and 1, a column per class; one column for two classes."""
-    xp = namespace(codes)
+    xp = _base.namespace(codes)
     kinds = xp.arange(n_classes, device=compat.device(codes))
     targets = 2.0 * xp.astype(codes[:, None] == kinds[None, :], dtype) - 1.0
     return targets[:, 1:] if n_classes == 2 else targets
@@ -180,28 +159,28 @@ def both_scores(scores: Any) -> Any:
     """Return one column of scores per class from those of :func:`class_targets`."""
     if scores.shape[1] > 1:
         return scores
-    return 0.5 * namespace(scores).concat([-scores, scores], axis=1)
+    return 0.5 * _base.namespace(scores).concat([-scores, scores], axis=1)
 
 
 # --- rows in blocks -------------------------------------------------------------------------------
 
 
 def fit_ridge_blocks(
-    model: Any, blocks: Blocks, found: Survey, unit: Any
-) -> tuple[TruncatedSettings, TruncatedFit, Blocks]:
+    model: Any, blocks: _base.Blocks, found: _base.Survey, unit: Any
+) -> tuple[TruncatedSettings, TruncatedFit, _base.Blocks]:
     """Fit the ridge in two passes, and return blocks of leave-one-out scores too.
 
     The scores, a number per row and class, are computed by the workers where they are needed.
     """
     settings = _resolve_blocks(model, blocks, found)
     rows = blocks.then(encoded_block, found.classes)
-    sums = rows.total(_sum_ridge, settings, unit, combine=add_tuples)
+    sums = rows.total(_sum_ridge, settings, unit, combine=_base.add_tuples)
     coef, intercept, state = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
     fit = TruncatedFit(coef, intercept)
     return settings, fit, rows.then(_held_out_scores, settings, unit, fit, sums[0], state)
 
 
-def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> TruncatedSettings:
+def _resolve_blocks(model: Any, blocks: _base.Blocks, found: _base.Survey) -> TruncatedSettings:
     """Return what :func:`resolve` does in memory; the dual needs all pairs of rows."""
     if model.solver == "dual":
         raise ValueError("solver='dual' cannot be fitted to blocks of rows; use solver='primal'.")
@@ -213,13 +192,13 @@ def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> TruncatedSetti
     gamma = 0.1 / typical if typical > 0 else 1.0
     if not isinstance(model.gamma, str):
         gamma = float(model.gamma)
-        sample = sample_rows(blocks, found, _SAMPLE_ROWS, 0)
+        sample = _base.sample_rows(blocks, found, _SAMPLE_ROWS, 0)
         squares = ((sample.X - mean) ** 2).sum(axis=1)
         _warn_if_cut_short(squares, sample.sample_weight, gamma, model.order)
     return TruncatedSettings(mean, gamma, model.order, model.alpha, "primal", model.max_features)
 
 
-def _features_and_targets(block: TrainingData, settings: TruncatedSettings) -> tuple:
+def _features_and_targets(block: _base.TrainingData, settings: TruncatedSettings) -> tuple:
     Z = block.X - settings.mean
     features = kernels.feature_blocks(Z, settings.gamma, settings.plan, hold=False)
     if block.classes is None:
@@ -227,40 +206,42 @@ def _features_and_targets(block: TrainingData, settings: TruncatedSettings) -> t
     return features, class_targets(block.y, len(block.classes), np.float64)
 
 
-def _sum_ridge(block: TrainingData, settings: TruncatedSettings, unit: Any) -> tuple:
+def _sum_ridge(block: _base.TrainingData, settings: TruncatedSettings, unit: Any) -> tuple:
     weights = block.weights if unit is None else block.weights * unit[block.y]
     features, Y = _features_and_targets(block, settings)
     return tuple(kernels.ridge_sums(features, Y, weights))
 
 
-def _held_out_scores(block: TrainingData, settings, unit, fit: TruncatedFit, total, state):
+def _held_out_scores(block: _base.TrainingData, settings, unit, fit: TruncatedFit, total, state):
     """Return the block with leave-one-out scores in place of rows."""
     features, Y = _features_and_targets(block, settings)
     fitted, leverage = kernels.fitted_and_leverage(features, fit.coef, fit.intercept, total, state)
     scores = both_scores(kernels.leave_one_out_scores(Y, fitted, leverage, unit[block.y]))
-    return TrainingData(scores, block.y, block.classes, block.weights)
+    return _base.TrainingData(scores, block.y, block.classes, block.weights)
 
 
-def slope_of_blocks(scores: Blocks, class_weights: np.ndarray) -> float:
+def slope_of_blocks(scores: _base.Blocks, class_weights: np.ndarray) -> float:
     """Return the slope of ``fit_slope`` for blocks of scores."""
     scores = scores.held()
     spread = scores.total(_spread, combine=max) or 1.0
     return solve_slope(partial(scores.total, _slope_sums, spread, class_weights)) / spread
 
 
-def _spread(block: TrainingData) -> float:
+def _spread(block: _base.TrainingData) -> float:
     return score_spread(block.X)
 
 
-def _slope_sums(block: TrainingData, spread: float, counts: np.ndarray, slope: float) -> np.ndarray:
+def _slope_sums(
+    block: _base.TrainingData, spread: float, counts: np.ndarray, slope: float
+) -> np.ndarray:
     return slope_derivatives(block.X / spread, block.y, block.weights, counts, slope)
 
 
 # --- estimators -----------------------------------------------------------------------------------
 
 
-@saved(mean_="p")
-@documented
+@_base.saved(mean_="p")
+@_base.documented
 class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Features whose inner product is the truncated RBF kernel.
 
@@ -334,9 +315,9 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     _parameter_constraints: dict = _CONSTRAINTS
 
     def __init__(self, order=2, *, gamma="scale", center=True, max_features=20_000):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y=None, sample_weight=None):
         """Learn the centre and the width.
 
@@ -345,7 +326,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         y : None
             Ignored.
         """
-        data = training_data(self, X, None, sample_weight, arrays=True)
+        data = _base.training_data(self, X, None, sample_weight, arrays=True)
         self.n_output_features_ = self._n_features_out = check_expansion(
             data.n_features, self.order, self.max_features, "reduce the columns"
         )
@@ -361,10 +342,10 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         P : ndarray of shape (n_samples, `n_output_features_`)
             One column per monomial, by degree, then in lexicographic order.
         """
-        X = query_rows(self, X)
+        X = _base.query_rows(self, X)
         plan = _plan(X, self.order, self.n_output_features_)
         shape = X.shape[0], plan.n_outputs
-        P = namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
+        P = _base.namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
         for rows in kernels.feature_rows(X, plan.n_outputs):
             P[rows, :] = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
         return P
@@ -426,7 +407,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
     def __init__(
         self, order=2, *, gamma="scale", alpha=0.01, center=True, solver="auto", max_features=20_000
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
     def _store(self, settings: TruncatedSettings, fit: TruncatedFit) -> None:
         self.mean_, self.gamma_, self.solver_ = settings.mean, settings.gamma, settings.solver
@@ -438,8 +419,8 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
 
     def _scores(self, X):
         """Return the linear predictor in the precision of the queries, (n_samples, n_targets)."""
-        X = query_rows(self, X)
-        xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
+        X = _base.query_rows(self, X)
+        xp, shape = _base.namespace(X), (X.shape[0], self.intercept_.shape[0])
         scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
         is_primal = self.solver_ == "primal"
         coef = self.primal_coef_ if is_primal else self.dual_coef_
@@ -466,9 +447,9 @@ _SAVED = {
 }
 
 
-@saved(classes_="c labels", **_SAVED)
-@documented
-class TruncatedRBFClassifier(ArgmaxClassifierMixin, _TruncatedRBF):
+@_base.saved(classes_="c labels", **_SAVED)
+@_base.documented
+class TruncatedRBFClassifier(_base.ArgmaxClassifierMixin, _TruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, in time linear in the number of rows.
 
     It is a ridge regression on targets of -1 and 1 on the monomials of
@@ -543,12 +524,12 @@ class TruncatedRBFClassifier(ArgmaxClassifierMixin, _TruncatedRBF):
         solver="auto",
         max_features=20_000,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Fit the classifier."""
-        data = training_data(self, X, y, sample_weight, task="classification", arrays=True)
+        data = _base.training_data(self, X, y, sample_weight, task="classification", arrays=True)
         self.classes_, n_classes = data.classes, len(data.classes)
         if self.threshold == "tuned" and n_classes > 2:
             raise ValueError(
@@ -556,7 +537,7 @@ class TruncatedRBFClassifier(ArgmaxClassifierMixin, _TruncatedRBF):
                 "threshold='zero', with class_weight='balanced' if classes are rare."
             )
         host = data.host(data.y), data.host(data.weights)
-        factors = class_factors(self.class_weight, self.classes_, *host)
+        factors = _base.class_factors(self.class_weight, self.classes_, *host)
         unit = data.array(factors[host[0]])
         settings = resolve(self, data)
         Y = class_targets(data.y, n_classes, data.xp.float64)
@@ -569,13 +550,13 @@ class TruncatedRBFClassifier(ArgmaxClassifierMixin, _TruncatedRBF):
         self._store(settings, fit)
         return self
 
-    @atomic_fit_blocks
+    @_base.atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
-        refuse(self, threshold="zero", why="by blocks of rows")
-        blocks, found = survey(blocks, has_classes=True)
+        _base.refuse(self, threshold="zero", why="by blocks of rows")
+        blocks, found = _base.survey(blocks, has_classes=True)
         self.classes_, codes = found.classes, np.arange(len(found.classes))
-        unit = class_factors(self.class_weight, found.classes, codes, found.class_weights)
+        unit = _base.class_factors(self.class_weight, found.classes, codes, found.class_weights)
         settings, fit, scores = fit_ridge_blocks(self, blocks, found, unit)
         self.slope_ = slope_of_blocks(scores, found.class_weights)
         self.threshold_ = 0.0
@@ -589,7 +570,7 @@ class TruncatedRBFClassifier(ArgmaxClassifierMixin, _TruncatedRBF):
     def predict_proba(self, X):
         """Return the probabilities of the classes."""
         scores = self.decision_function(X)
-        xp = namespace(scores)
+        xp = _base.namespace(scores)
         if scores.ndim == 1:
             scores = xp.stack([xp.zeros_like(scores), scores], axis=1)
         powers = xp.exp(self.slope_ * (scores - xp.max(scores, axis=1, keepdims=True)))
@@ -613,8 +594,8 @@ def best_threshold(scores, codes, weights):
     return float(cuts[best][np.abs(cuts[best]).argmin()])
 
 
-@saved(**_SAVED)
-@documented
+@_base.saved(**_SAVED)
+@_base.documented
 class TruncatedRBFRegressor(MultiOutputMixin, RegressorMixin, _TruncatedRBF):
     r"""Kernel ridge regression with the truncated RBF kernel, in time linear in the number of rows.
 
@@ -662,7 +643,7 @@ class TruncatedRBFRegressor(MultiOutputMixin, RegressorMixin, _TruncatedRBF):
     5 1.0
     """
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Fit the ridge.
 
@@ -671,7 +652,7 @@ class TruncatedRBFRegressor(MultiOutputMixin, RegressorMixin, _TruncatedRBF):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         """
-        data = training_data(
+        data = _base.training_data(
             self, X, y, sample_weight, task="regression", arrays=True, multi_output=True
         )
         self._is_flat = data.y.ndim == 1
@@ -680,10 +661,10 @@ class TruncatedRBFRegressor(MultiOutputMixin, RegressorMixin, _TruncatedRBF):
         self._store(settings, fit_ridge(data, Y, data.weights, settings, None))
         return self
 
-    @atomic_fit_blocks
+    @_base.atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows, from sums over them: two passes, equal to memory."""
-        settings, fit, _ = fit_ridge_blocks(self, *survey(blocks, has_classes=False), None)
+        settings, fit, _ = fit_ridge_blocks(self, *_base.survey(blocks, has_classes=False), None)
         self._store(settings, fit)
         self._is_flat = True
 

@@ -11,23 +11,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import (
-    TrainingData,
-    aligned_predictions,
-    as_given,
-    atomic_fit,
-    check_groups,
-    check_is_table,
-    check_magnitude,
-    check_takes_weights,
-    documented,
-    finite_predictions,
-    fit_weighted,
-    group_folds,
-    narrowed,
-    store_parameters,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import HasMethods, check_y
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, held_out_by
@@ -39,7 +23,7 @@ _FEW_ROWS, _FOLDS, _MAX_FOLDS = 600, 5, 20
 _EXPLAINED_COVERAGE = 0.9
 
 
-@documented
+@_base.documented
 class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     """Model with held-out predictions of its training rows.
 
@@ -64,9 +48,9 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     }
 
     def __init__(self, estimator, *, cv=None, n_jobs=None, random_state=None):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    def _fit(self, X, y, sample_weight, groups, task) -> TrainingData:
+    def _fit(self, X, y, sample_weight, groups, task) -> _base.TrainingData:
         """Fit the model, and predict held-out rows."""
         data, folds = _data_and_folds(self, X, y, sample_weight, groups, task)
         found: dict = {}
@@ -74,13 +58,13 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
             # These rows only calibrate a model that was fitted to others.
             self.estimator_ = self.estimator
             method = "predict" if data.classes is None else "predict_proba"
-            predicted = aligned_predictions(self.estimator_, data.X, method, data.classes)
+            predicted = _base.aligned_predictions(self.estimator_, data.X, method, data.classes)
             found["predictions"] = predicted
         else:
             found = held_out_by(self.estimator, data, folds, n_jobs=self.n_jobs)
             model = clone(self.estimator)
-            self.estimator_ = fit_weighted(model, data.X, data.labels, data.sample_weight)
-        finite_predictions(self.estimator, found["predictions"])
+            self.estimator_ = _base.fit_weighted(model, data.X, data.labels, data.sample_weight)
+        _base.finite_predictions(self.estimator, found["predictions"])
         encoder = TableEncoder(unseen="ignore")
         self._table = encoder.fit(data.X) if hasattr(data.X, "columns") else None
         self._held_out_predictions = HeldOutRows(
@@ -111,12 +95,14 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     def _predicted(self, X, method):
         X = self._check_queries(X)
         found = getattr(self.estimator_, method)(X)
-        return finite_predictions(self.estimator_, found) if found.dtype.kind == "f" else found
+        return (
+            _base.finite_predictions(self.estimator_, found) if found.dtype.kind == "f" else found
+        )
 
     def _check_queries(self, X):
         check_is_fitted(self)
-        check_is_table(X)
-        check_magnitude("X", X)
+        _base.check_is_table(X)
+        _base.check_magnitude("X", X)
         found = validate_data(self, X, reset=False, **_checks(self, X))
         return X if hasattr(X, "columns") else found
 
@@ -161,17 +147,17 @@ def _data_and_folds(model, X, y, sample_weight, groups, task):
             f"{type(model).__name__} requires y to be passed, but the target y is None."
         )
     if sample_weight is not None:
-        check_takes_weights(model.estimator)
+        _base.check_takes_weights(model.estimator)
     checks = _checks(model, X)
     if "skip_check_array" not in checks:
         checks |= {"ensure_min_samples": 2, "multi_output": is_numeric}
     y = check_y(y, estimator=model, multi_output=is_numeric, y_numeric=is_numeric)
     check_consistent_length(X, y)
     # StratifiedKFold does not accept numbers of dtype object.
-    y = y if is_numeric else narrowed(y)
-    data = training_data(model, X, y, sample_weight, groups, task=task, **checks)
+    y = y if is_numeric else _base.narrowed(y)
+    data = _base.training_data(model, X, y, sample_weight, groups, task=task, **checks)
     # Folds are made before rows of weight zero are removed, since cv may name rows by index.
-    folds = _folds(model, y, check_groups(groups, len(y)), data.classes)
+    folds = _folds(model, y, _base.check_groups(groups, len(y)), data.classes)
     kept = data.positions
     folds = [np.searchsorted(kept, fold[np.isin(fold, kept)]) for fold in folds]
     return data, [fold for fold in folds if len(fold)]
@@ -184,7 +170,7 @@ def _folds(model, y, groups, classes) -> list[np.ndarray]:
         most = _MAX_FOLDS if fewest is None else min(_MAX_FOLDS, max(_FOLDS, fewest))
         cv = int(np.clip(_FOLDS * _FEW_ROWS // n, _FOLDS, most))
     if isinstance(cv, Integral) and groups is not None:
-        return group_folds(groups, int(cv))
+        return _base.group_folds(groups, int(cv))
     if isinstance(cv, Integral):
         seed = check_random_state(model.random_state).randint(np.iinfo(np.int32).max)
         if fewest is not None and fewest >= cv:
@@ -201,7 +187,7 @@ def _folds(model, y, groups, classes) -> list[np.ndarray]:
     return folds
 
 
-@documented
+@_base.documented
 class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
     r"""Conformal label sets for any classifier, from held-out probabilities.
 
@@ -266,7 +252,7 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
         "estimator": [HasMethods(["fit", "predict", "predict_proba"])],
     }
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
         """Fit the model, and compute held-out probabilities.
 
@@ -300,7 +286,7 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
 
     def predict_proba(self, X):
         """Return the probabilities of the wrapped model."""
-        return as_given(self._predicted(X, "predict_proba"), X)
+        return _base.as_given(self._predicted(X, "predict_proba"), X)
 
     def _sections(self, X, columns):
         proba = np.asarray(self.predict_proba(X), dtype=np.float64)[0]
@@ -319,7 +305,7 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
         return [section, *self._model_sections(X, columns)]
 
 
-@documented
+@_base.documented
 class ConformalRegressor(RegressorMixin, IntervalMixin, _Conformal):
     r"""Conformal prediction intervals for any regressor, from held-out errors.
 
@@ -391,7 +377,7 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, _Conformal):
     array([0.5, 3.5])
     """
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
         """Fit the model, and compute held-out errors.
 

@@ -14,25 +14,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base import (
-    Blocks,
-    TrainingData,
-    add_tuples,
-    as_numpy,
-    atomic_fit,
-    atomic_fit_blocks,
-    check_at_most_rows,
-    documented,
-    host_sample,
-    on_device_of,
-    query_rows,
-    random_seeds,
-    sample_rows,
-    saved,
-    store_parameters,
-    survey,
-    training_data,
-)
+from vicinal import _base
 from vicinal._base._compat import Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, dense_row
 from vicinal._kernels.cascade._hard import nearest_center
@@ -48,8 +30,8 @@ _COPIED_ROWS = 20_000
 _SAME_OPTIMUM = 1e-9
 
 
-@saved(weights_="k shares", means_="k p", covariances_="k | * p | k p p")
-@documented
+@_base.saved(weights_="k shares", means_="k p", covariances_="k | * p | k p p")
+@_base.documented
 class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     r"""Gaussian mixture of rows weighted by uncertainty, the responsibility mixture model (RMM).
 
@@ -167,9 +149,9 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         means_init=None,
         random_state=None,
     ):
-        store_parameters(self, locals())
+        _base.store_parameters(self, locals())
 
-    @atomic_fit
+    @_base.atomic_fit
     def fit(self, X, y=None, sample_weight=None):
         """Fit the mixture.
 
@@ -181,17 +163,17 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
             Weights; with labels they multiply the uncertainties.
         """
         n_given = num_samples(X)
-        if sample_weight is not None and not as_numpy(sample_weight).any():
+        if sample_weight is not None and not _base.as_numpy(sample_weight).any():
             y = sample_weight = None
             _warn_of_zero_weights()
         options = {"arrays": True, "ensure_min_samples": 2, "order": "C"}
-        data = training_data(self, X, y, sample_weight, **options)
+        data = _base.training_data(self, X, y, sample_weight, **options)
         weights = data.host(data.weights)
         if y is not None:
-            labels = as_numpy(data.y)
+            labels = _base.as_numpy(data.y)
             check_classification_targets(labels)
             codes = np.unique(labels, return_inverse=True)[1]
-            weights = weights * as_numpy(uncertainty_of(data.X, codes, weights))
+            weights = weights * _base.as_numpy(uncertainty_of(data.X, codes, weights))
             if not weights.any():
                 _warn_of_zero_weights()
                 weights = np.ones(len(data))
@@ -201,22 +183,22 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         some = data.take(np.flatnonzero(weights > 0))
         weights = xp.astype(data.array(weights[weights > 0]), data.X.dtype)
         some = replace(some, y=None, sample_weight=weights)
-        check_at_most_rows("n_components", self.n_components, len(some))
+        _base.check_at_most_rows("n_components", self.n_components, len(some))
         self._store(*fit_mixture(some, self, self.random_state, lambda seed: some))
         return self
 
-    @atomic_fit_blocks
+    @_base.atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows: an E-step of all starts is one pass over them.
 
         The fit equals that in memory; the starts are found on a sample of 100,000 rows.
         """
-        blocks, found = survey(blocks, has_classes=False)
-        check_at_most_rows("n_components", self.n_components, found.n_rows)
+        blocks, found = _base.survey(blocks, has_classes=False)
+        _base.check_at_most_rows("n_components", self.n_components, found.n_rows)
         random_state = 0 if self.random_state is None else deepcopy(self.random_state)
 
         def sample(seed):
-            return sample_rows(blocks, found, SAMPLE_ROWS, seed)
+            return _base.sample_rows(blocks, found, SAMPLE_ROWS, seed)
 
         self._store(*fit_mixture(blocks, self, random_state, sample))
 
@@ -280,20 +262,21 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         return float(compat.array_namespace(values).mean(values))
 
     def _responsibilities(self, X) -> tuple[Any, Any]:
-        X = query_rows(self, X, arrays=True, order="C")
+        X = _base.query_rows(self, X, arrays=True, order="C")
         xp = compat.array_namespace(X)
         roots = kernels.precision_roots(self.covariances_, self.covariance_type, xp)
         components = kernels.Components(self.weights_, self.means_, self.covariances_, roots)
         return kernels.responsibilities(X, components, self.covariance_type)
 
     def _sections(self, X, columns):
-        shares = as_numpy(self.predict_proba(X))[0]
+        shares = _base.as_numpy(self.predict_proba(X))[0]
         order = np.argsort(-shares, kind="stable")
         leader = int(order[0])
         rows = [
-            (f"component {k}", float(as_numpy(self.weights_)[k]), float(shares[k])) for k in order
+            (f"component {k}", float(_base.as_numpy(self.weights_)[k]), float(shares[k]))
+            for k in order
         ]
-        centre = as_numpy(self.means_)[leader]
+        centre = _base.as_numpy(self.means_)[leader]
         far = np.argsort(-np.abs(dense_row(X)[0] - centre), kind="stable")
         share = f"{shares[leader]:.3f}"
         return [
@@ -338,14 +321,17 @@ FittedMixture = tuple[kernels.Components, list[float], bool]
 
 
 def fit_mixture(
-    data: TrainingData | Blocks, model: Any, random_state: Any, sample: Callable[[int], Any]
+    data: _base.TrainingData | _base.Blocks,
+    model: Any,
+    random_state: Any,
+    sample: Callable[[int], Any],
 ) -> FittedMixture:
     """Fit a mixture to weighted rows by EM from several weighted k-means starts.
 
     One pass over the rows is an E-step of all starts. ``sample(seed)`` returns the rows on which
     the starts are found.
     """
-    total, sums = data.total(_weighted_sums, combine=add_tuples)
+    total, sums = data.total(_weighted_sums, combine=_base.add_tuples)
     center = sums / total
     total_scatter = data.total(_scatter, center)
     xp, n_features = compat.array_namespace(center), center.shape[0]
@@ -372,7 +358,7 @@ def _start_centers(model, center, random_state, sample) -> list:
     """Return the centres of every start, relative to the mean."""
     xp, device = compat.array_namespace(center), compat.device(center)
     if model.means_init is not None:
-        means, shape = as_numpy(model.means_init), (model.n_components, center.shape[0])
+        means, shape = _base.as_numpy(model.means_init), (model.n_components, center.shape[0])
         if means.shape != shape:
             raise ValueError(
                 f"means_init has shape {means.shape}; expected (n_components, n_features) = "
@@ -381,7 +367,7 @@ def _start_centers(model, center, random_state, sample) -> list:
         return [xp.asarray(means, dtype=center.dtype, device=device) - center[None, :]]
     if model.n_components == 1:
         return [xp.zeros((1, center.shape[0]), dtype=center.dtype, device=device)]
-    seeds = random_seeds(random_state, model.n_init)
+    seeds = _base.random_seeds(random_state, model.n_init)
     some = sample(seeds[0])
     rows = some.X - center[None, :]
     return [weighted_centers(rows, some.sample_weight, model.n_components, seed) for seed in seeds]
@@ -400,15 +386,15 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
 
     scikit-learn does this in host memory, so at most 20,000 rows of a device array are copied.
     """
-    rows, weights = host_sample([X, weights], _COPIED_ROWS, seed)
+    rows, weights = _base.host_sample([X, weights], _COPIED_ROWS, seed)
     search = KMeans(n_clusters, n_init=n_init, random_state=seed)
     # With fewer distinct rows than components some centres coincide, which EM allows.
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         search.fit(rows, sample_weight=weights)
-    return on_device_of(search.cluster_centers_, X)
+    return _base.on_device_of(search.cluster_centers_, X)
 
 
-def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
+def _weighted_sums(block: _base.TrainingData) -> tuple[Any, Any]:
     if block.y is not None:
         raise ValueError(
             "A fit to blocks of rows does not take labels y; pass the weights of the rows as "
