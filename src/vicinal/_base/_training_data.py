@@ -273,8 +273,8 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
 
 
 def _is_frame_for(learners: Sequence, X: Any) -> bool:
-    is_read = len(learners) > 0 and all(map(checks.reads_frames, learners))
-    return is_read and checks.is_frame(X)
+    """Return whether X is a data frame that all learners, one or more, read as it is."""
+    return len(learners) > 0 and checks.is_frame(X) and all(map(checks.reads_frames, learners))
 
 
 def query_rows(
