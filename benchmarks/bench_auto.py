@@ -100,6 +100,11 @@ class Table(NamedTuple):
         return np.hstack([*indicators, self.coded[:, ~self.is_category]])
 
 
+def _varies(X: np.ndarray) -> np.ndarray:
+    """Tell which columns take several values, or some that are missing."""
+    return ~(X == X[0]).all(axis=0)
+
+
 class Split(NamedTuple):
     """Training and test rows of one table."""
 
@@ -112,12 +117,12 @@ class Split(NamedTuple):
         X = getattr(self.table, form)
         if not isinstance(X, np.ndarray):
             return X.iloc[self.train], X.iloc[self.test]
-        varies = X[self.train].std(axis=0) > 0
+        varies = _varies(X[self.train])
         return X[self.train][:, varies], X[self.test][:, varies]
 
     def varying(self) -> np.ndarray:
         """Tell which columns of the codes take more than one value in training rows."""
-        return self.table.coded[self.train].std(axis=0) > 0
+        return _varies(self.table.coded[self.train])
 
 
 def load(name: str) -> Table:
