@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_blobs
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import recall_score, roc_auc_score
+from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.auto.tables import QUICK, blobs, fitted, tried
 from threadpoolctl import threadpool_limits
@@ -15,8 +16,10 @@ from threadpoolctl import threadpool_limits
 from vicinal._base._compat import threadpool_controller
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _fit as auto_fit
+from vicinal.auto import _search as auto_search
+from vicinal.auto._base_models import Spec
 from vicinal.auto._scorers import ClassScorer, RegressionScorer
-from vicinal.auto._search import TrialData, split_folds, widened
+from vicinal.auto._search import Trial, TrialData, choose_pool, split_folds, widened
 
 
 def test_contributions_add_up_to_the_probabilities():
@@ -339,6 +342,38 @@ def test_few_targets_far_from_the_others_hide_no_signal():
     assert spearmanr(y, model.predict(X))[0] > 0.5
     shuffled = AutoRegressor(["constant", "linear"], random_state=0).fit(X, rng.permutation(y))
     assert shuffled.estimators_[0].name == "constant"
+
+
+@pytest.mark.parametrize("is_forward", [False, True])
+def test_order_is_no_evidence_where_folds_go_forward_in_time(is_forward):
+    rng = np.random.RandomState(0)
+    y = rng.normal(size=(200, 1))
+    y[0] = 300.0
+    scorer, trials = RegressionScorer(y, np.ones(200), y.std(axis=0)), []
+    for estimator, predictions in ((DummyRegressor(), 0.0 * y), (Ridge(), np.minimum(y, 3.0))):
+        trial = Trial(Spec("model", estimator), [{}], predictions[None])
+        trial.losses = scorer.losses(trial.predictions)
+        trials.append(trial)
+    rows = np.arange(200)
+    pool = choose_pool(trials, scorer, rows, rows, is_forward=is_forward)
+    assert list(pool.weights > 0.0) == ([True, False] if is_forward else [False, True])
+
+
+@pytest.mark.parametrize(
+    ("cv", "is_forward"), [("time", True), (TimeSeriesSplit(4), True), (KFold(4), False)]
+)
+def test_folds_that_learn_from_earlier_rows_alone_are_known(monkeypatch, cv, is_forward):
+    found = []
+    original = auto_search.choose_pool
+
+    def spied(*arguments, is_forward=False, **options):
+        found.append(is_forward)
+        return original(*arguments, is_forward=is_forward, **options)
+
+    monkeypatch.setattr(auto_search, "choose_pool", spied)
+    X, y = load_diabetes(return_X_y=True)
+    AutoRegressor(["constant", ("ridge", Ridge())], cv=cv).fit(X, y)
+    assert any(found) == is_forward
 
 
 def test_evidence_of_regression_is_a_rank_correlation():

@@ -55,6 +55,8 @@ _LEAST_WEIGHT, _MAX_MODELS = 0.02, 6
 _BEHIND, _SLACK = 1.5, 0.05
 # The best model must beat the constant by so many standard errors, or order rows by more.
 _CERTAIN, _SEPARATED = 2.0, 3.0
+# Folds that use less than this share of the rows, to learn or to test, go forward in time.
+_FORWARD = 0.9
 # Models of less than so many seconds are always tried.
 _CHEAP = 0.2
 # Why a trial has no result: it has not ended, or its predictions are not finite.
@@ -92,6 +94,8 @@ class TrialData(TrainingData):
     splits : list of Split
         Where ``cv`` is no number of folds: which rows each fold learns from. Models are then
         fitted to these alone.
+    is_forward : bool
+        Whether folds learn from some of the other rows only, such as earlier ones.
     """
 
     folds: Any = ()
@@ -99,6 +103,7 @@ class TrialData(TrainingData):
     judged: Any = None
     growth: float = 1.0
     splits: Any = ()
+    is_forward: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
@@ -461,7 +466,10 @@ class Search:
         """Choose models and weights on some entries."""
         trials = self.judged()
         prices = np.array([self.least_gain(trial.spec) for trial in trials])
-        return choose_pool(trials, self.scorer, entries, self.data.entries, prices)
+        data = self.data
+        return choose_pool(
+            trials, self.scorer, entries, data.entries, prices, is_forward=data.is_forward
+        )
 
     def nested_predictions(self) -> np.ndarray:
         """Return predictions for all entries by pools not chosen on the rows they predict.
@@ -612,7 +620,9 @@ def _trial_data(
         ]
         splits = [split for split in splits if len(split.train) and len(split.test)]
         folds = [split.test for split in splits]
-        return replace(part, folds=folds, judged=judged, growth=growth, splits=splits)
+        part = replace(part, folds=folds, judged=judged, growth=growth, splits=splits)
+        n_used = min(len(train) + len(test) for train, test in pairs)
+        return replace(part, is_forward=n_used < _FORWARD * len(part))
     folds, n_repeats = split_folds(len(part), codes, part.groups, settings.cv, settings.fold_seed)
     judged = sample_judged(len(part), shape.n_columns, seed, shape.preset)
     return replace(part, folds=folds, n_repeats=n_repeats, judged=judged, growth=growth)
@@ -743,13 +753,15 @@ def choose_pool(
     units: np.ndarray,
     least_gains: np.ndarray | None = None,
     sharpness: tuple[float, ...] | None = None,
+    is_forward: bool = False,
 ) -> Pool:
     """Choose settings, calibration, models and weights on some entries.
 
     Models whose removal increases the loss by a smaller share than ``least_gains`` are dropped.
     ``units`` are the rows of all entries. Where no model is better than the constant by two
     standard errors, nor orders rows by their targets, the constant predicts:
-    the best of many models by chance is not a signal.
+    the best of many models by chance is not a signal. Rows in the order of time resemble those
+    before, so that their order proves nothing (``is_forward``).
     """
     part = scorer.part(entries)
     tables = [trial.losses[:, entries] @ part.share for trial in trials]
@@ -767,7 +779,8 @@ def choose_pool(
         gain = trials[floor].losses[0] - trials[best].losses[chosen[best]]
         mean, error = mean_and_error(gain[entries], part.share, units[entries])
         found = part.calibrated(predictions[best], slopes[best])
-        if mean <= _CERTAIN * error and part.evidence(found, units[entries]) <= _SEPARATED:
+        is_ordered = not is_forward and part.evidence(found, units[entries]) > _SEPARATED
+        if mean <= _CERTAIN * error and not is_ordered:
             near = np.array([floor])
     pools = []
     for factor in part.sharpness if sharpness is None else sharpness:
