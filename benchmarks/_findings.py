@@ -119,6 +119,7 @@ def mean_ratio(ours, theirs):
 def auto():
     import bench_autogluon as autogluon
     from bench_comparison import ROWS, parts_at, sentences
+    from bench_tables import sentence
 
     losses = {"classification": "log loss", "regression": "squared error"}
     rows = [autogluon.summary_row(p) for p in autogluon.all_parts() if p["minutes"] == 1]
@@ -129,7 +130,11 @@ def auto():
             f"{ratio} times the {losses[row[0]]} of ours on {row[2]} sets (95 % interval {interval}"
         )
     return Finding(
-        [*sentences(parts_at(ROWS[0])), f"AutoGluon with one minute has {listed(times)}."],
+        [
+            *sentences(parts_at(ROWS[0])),
+            sentence(),
+            f"AutoGluon with one minute has {listed(times)}.",
+        ],
         caption="loss compared with fit time",
         figure="comparison_cost.png",  # of bench_comparison.py
     )

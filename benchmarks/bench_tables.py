@@ -159,14 +159,40 @@ def judge(name: str, label: str, seed: int) -> dict:
     return found | loss_of(predicted, model.classes_ if is_classifier else None, y_test)
 
 
-def summary(page: ResultsPage, title: str, names) -> None:
-    """Add the table of one task: losses, ratios to CatBoost, tables won."""
+def cases(names) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return tables that all models have run, and losses and seconds (table, split, model)."""
     names = [n for n in names if all(CASES.has(n, m, s) for m in MODELS for s in SEEDS)]
     found = [[[CASES.find(n, m, s) for m in MODELS] for s in SEEDS] for n in names]
     loss, fit = (
         np.array([[[case[key] for case in one] for one in own] for own in found])
         for key in ("loss", "fit")
     )
+    return names, loss, fit
+
+
+def sentence() -> str:
+    """Return the comparison with CatBoost in words."""
+    parts = []
+    for task, sets, what in (
+        ("classification", CLASSIFICATION, "log loss"),
+        ("regression", REGRESSION, "squared error"),
+    ):
+        names, loss, _ = cases(sets)
+        ratio, low, high = interval(np.log(loss[:, :, 2] / loss[:, :, 0]))
+        n_better = (loss[:, :, 0].mean(axis=1) < loss[:, :, 2].mean(axis=1)).sum()
+        parts.append(
+            f"{ratio:.2f} times our {what} in {task} (95 % interval {low:.2f} to {high:.2f}; ours "
+            f"is lower on {n_better} of {len(names)} tables)"
+        )
+    return (
+        "On raw tables of R packages, with texts, missing values and outliers, CatBoost has "
+        f"{' and '.join(parts)}."
+    )
+
+
+def summary(page: ResultsPage, title: str, names) -> None:
+    """Add the table of one task: losses, ratios to CatBoost, tables won."""
+    names, loss, fit = cases(names)
     mean = loss.mean(axis=1)
     rows = [[n, *(f"{v:.4g}" for v in row)] for n, row in zip(names, mean, strict=True)]
     ratios = np.log(loss / loss[:, :, [0]])
