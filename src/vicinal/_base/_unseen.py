@@ -46,7 +46,7 @@ class UnseenValues(NamedTuple):
     def __str__(self) -> str:
         such = f" such as {self.example!r}" if self.example else ""
         count = int(self.rows.sum())
-        problem = _OF_ONE[self.problem] if count == 1 else self.problem
+        problem = _OF_ONE.get(self.problem, self.problem) if count == 1 else self.problem
         return f"{self.column!r}: {count:,} {problem}{such}"
 
 

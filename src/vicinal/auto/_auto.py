@@ -578,10 +578,10 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, _Auto, IntervalMixin):
 
     which is convex; outputs are compared in units of their variance. Models with a weight below 2 %
     are dropped and at most six remain. If no model beats the mean by two standard errors, nor
-    orders the rows by their targets, the mean is predicted. Local models leave the row out of its
-    neighbourhood, forests use the trees that were not fitted to it, and all other models are fitted
-    to the other folds. Predictions of base models leave the range of the targets by a quarter of it
-    at most, or by more where this has the least held-out loss.
+    ranks the rows better than by chance, the mean is predicted. Local models leave the row out of
+    its neighbourhood, forests use the trees that were not fitted to it, and all other models are
+    fitted to the other folds. Predictions of base models leave the range of the targets by a
+    quarter of it at most, or by more where this has the least held-out loss.
 
     Examples
     --------

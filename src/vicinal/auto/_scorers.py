@@ -280,7 +280,7 @@ class RegressionScorer(_Scorer):
         return (((predictions - self.targets) / self.scale) ** 2).mean(axis=-1)
 
     def evidence(self, predictions: np.ndarray, units: np.ndarray) -> float:
-        """Return the largest rank correlation of an output, over its error if there were none.
+        """Return the largest rank correlation with an output, in standard errors of no correlation.
 
         Where a few targets are far from the others, this test is more powerful than squared errors.
         """

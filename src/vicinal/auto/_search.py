@@ -122,9 +122,7 @@ class TrialData(TrainingData):
     def ranges(self) -> np.ndarray:
         """Least and largest target that the model of every entry learns from."""
         y = self.y.reshape(len(self), -1)
-        rows = [rows_outside(fold, len(self)) for fold in self.folds]
-        if self.splits:
-            rows = self.learned
+        rows = self.learned if self.splits else [rows_outside(f, len(self)) for f in self.folds]
         ends = [(y[some].min(axis=0), y[some].max(axis=0)) for some in rows]
         n_entries = [len(own) for own in fold_entries(self.folds, self.judged)]
         return np.repeat(np.array(ends), n_entries, axis=0).swapaxes(0, 1)
