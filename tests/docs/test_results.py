@@ -288,3 +288,15 @@ def test_the_comparison_in_readme_and_paper_is_that_of_the_cases():
     readme = (ROOT / "README.md").read_text()
     for model in ("vicinal (fast)", "LightGBM"):
         assert f"{classification[model]['seconds']:.1f} s" in readme
+
+
+def test_the_readme_states_what_the_page_says_of_raw_tables():
+    page = (ROOT / "docs" / "results" / "auto.md").read_text()
+    sentence = next(line for line in page.splitlines() if line.startswith("- On raw tables"))
+    ratios = re.findall(r"([\d.]+) times our", sentence)
+    counts = re.findall(r"on (\d+) of (\d+) tables", sentence)
+    lower, tables = (sum(map(int, column)) for column in zip(*counts, strict=True))
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"On {tables} raw tables" in text
+    assert f"it has {' and '.join(ratios)} times the loss" in text
+    assert f"is better on {tables - lower};" in text
